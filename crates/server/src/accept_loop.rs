@@ -71,6 +71,14 @@ async fn accept_from(
     }
 }
 
+/// Waits until all connections have ended, at most for `timeout`. The rest is closed.
+pub async fn drain(mut connections: JoinSet<()>, timeout: Duration) {
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(timeout, all_ended).await.is_err() {
+        tracing::warn!(open = connections.len(), "closed connections that did not end in time");
+    }
+}
+
 /// Whether the error concerns only the connection being accepted.
 fn is_about_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};

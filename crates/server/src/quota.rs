@@ -16,7 +16,7 @@ use jeton_auth::{AuthContext, Quota};
 use jeton_core::{Addition, BranchName, Cell, Change, ErrorCode, Operation};
 use jeton_engine::{Ask, EngineError, OperationOutcome, PrepareError, PrepareResult, Request, Response};
 
-use crate::service::Service;
+use crate::service::{Service, read_value};
 
 /// Whether cells exist, for the cells that operations may create.
 #[derive(Clone, Default)]
@@ -67,11 +67,7 @@ pub async fn prepare_branch(
     let cells: HashSet<Cell> = additions.iter().map(|one| one.cell.clone()).collect();
     let mut created = 0;
     for response in service.engine.submit_batch(cells.into_iter().map(Ask::Read).collect()).await {
-        match response {
-            Response::Read(Ok(value)) => created += u64::from(value.is_none()),
-            Response::Read(Err(error)) | Response::Applied(Err(error)) => return Err(error.into()),
-            other => unreachable!("a read returns no {other:?}"),
-        }
+        created += u64::from(read_value(response)?.is_none());
     }
     if let Err(exhausted) = auth.take(Quota::Counters, created) {
         service.metrics.add_error(ErrorCode::Quota);
@@ -87,7 +83,7 @@ pub async fn prepare_branch(
     vote
 }
 
-/// Submits the requests that the quota allows, and answers the others with the error.
+/// Submits the requests that the quota allows, and rejects the others.
 pub async fn submit_batch(service: &Service, auth: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
     let operations = requests.iter().filter_map(Request::operation);
     let filled = operations.flat_map(Operation::changes).filter(|(_, change)| creates(change));
@@ -99,12 +95,9 @@ pub async fn submit_batch(service: &Service, auth: &AuthContext, requests: Vec<R
     let reads = cells.iter().cloned().map(Ask::Read).collect();
     let (mut existing, mut unread) = (Cells::default(), HashMap::new());
     for (cell, response) in cells.into_iter().zip(service.engine.submit_batch(reads).await) {
-        match response {
-            Response::Read(Ok(value)) => drop(existing.0.insert(cell, value.is_some())),
-            Response::Read(Err(error)) | Response::Applied(Err(error)) => {
-                drop(unread.insert(cell, error));
-            }
-            other => unreachable!("a read returns no {other:?}"),
+        match read_value(response) {
+            Ok(value) => drop(existing.0.insert(cell, value.is_some())),
+            Err(error) => drop(unread.insert(cell, error)),
         }
     }
 
@@ -141,9 +134,9 @@ pub async fn submit_batch(service: &Service, auth: &AuthContext, requests: Vec<R
     let responses = service.submit_prehashed(passed.clone()).await;
     let mut created = 0;
     for (request, response) in passed.iter().zip(&responses) {
-        if let (Some(operation), Response::Applied(Ok(OperationOutcome::Fresh(answer)))) =
+        if let (Some(operation), Response::Applied(Ok(OperationOutcome::Fresh(result)))) =
             (request.operation(), response)
-            && answer.applied
+            && result.applied
         {
             let (after, new) = existing.after(operation);
             existing.update(after);

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jeton_auth::{Access, AuthContext, Quota};
-use jeton_core::{Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings};
+use jeton_core::{
+    Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings, Value,
+};
 use jeton_engine::{
     Ask, CommittedCount, Engine, EngineError, FinishResult, OperationOutcome, PrepareError, PrepareResult,
     Request, Response, TableError,
@@ -101,6 +103,24 @@ impl Drop for InFlightGuard {
     }
 }
 
+/// Counts a connection while it is open.
+pub(crate) struct OpenConnection(Arc<Service>, Metric);
+
+impl OpenConnection {
+    /// Adds to the counter `accepted` and to the gauge `open`, until it is dropped.
+    pub fn new(service: &Arc<Service>, accepted: Metric, open: Metric) -> Self {
+        service.metrics.add(accepted, 1);
+        service.metrics.add(open, 1);
+        Self(Arc::clone(service), open)
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.metrics.take(self.1, 1);
+    }
+}
+
 impl Service {
     /// Creates a service on an engine, and the default table if it does not exist.
     pub fn new(engine: Arc<Engine>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
@@ -153,17 +173,6 @@ impl Service {
         let _or_timeout = tokio::time::timeout(STOP_TIMEOUT, all_idle).await;
     }
 
-    /// Applies an operation, counts it, and publishes its changes.
-    pub async fn apply(&self, operation: Operation) -> Result<OperationOutcome, EngineError> {
-        let published = self.changes.has_subscribers().then(|| operation.clone());
-        let reply = self.engine.apply(operation).await;
-        self.metrics.add_outcome(&reply);
-        if let Some(operation) = published {
-            self.publish(&operation, &reply);
-        }
-        reply
-    }
-
     /// Submits operations and reads, counts them, and publishes the changes.
     pub async fn submit_batch(&self, requests: Vec<Ask>) -> Vec<Response> {
         self.submit_prehashed(requests.into_iter().map(|request| self.engine.to_request(request)).collect())
@@ -183,22 +192,6 @@ impl Service {
             }
         }
         responses
-    }
-
-    /// Applies an operation of a client, unless it exceeds the counter quota of the client.
-    pub async fn apply_as(
-        &self,
-        auth: &AuthContext,
-        operation: Operation,
-    ) -> Result<OperationOutcome, EngineError> {
-        if !auth.is_limited(Quota::Counters) {
-            return self.apply(operation).await;
-        }
-        let request = self.engine.to_request(Ask::Apply(operation));
-        match quota::submit_batch(self, auth, vec![request]).await.pop() {
-            Some(Response::Applied(reply)) => reply,
-            _ => Err(EngineError::Closed),
-        }
     }
 
     /// Submits requests of a client, except those that exceed the counter quota of the client.
@@ -240,12 +233,12 @@ impl Service {
     }
 
     fn publish(&self, operation: &Operation, outcome: &Result<OperationOutcome, EngineError>) {
-        let Ok(OperationOutcome::Fresh(answer)) = outcome else { return };
-        if !answer.applied {
+        let Ok(OperationOutcome::Fresh(result)) = outcome else { return };
+        if !result.applied {
             return;
         }
         let mut appended = None;
-        for ((cell, change), value) in operation.changes().zip(answer.values.as_slice()) {
+        for ((cell, change), value) in operation.changes().zip(result.values.as_slice()) {
             match change {
                 // Its result is a length. The counter, if there is one, is the result of the check that
                 // follows it.
@@ -256,8 +249,25 @@ impl Service {
                 Change::Check(_) if appended != Some(cell) => continue,
                 _ => {}
             }
-            let (slot, millis) = (answer.slot, answer.millis);
+            let (slot, millis) = (result.slot, result.millis);
             self.changes.publish(ChangeEvent { cell: cell.clone(), value: *value, slot, millis });
         }
+    }
+}
+
+/// The value of a response to a read.
+pub(crate) fn read_value(response: Response) -> Result<Option<Value>, EngineError> {
+    match response {
+        Response::Read(value) => value,
+        Response::Applied(Err(error)) | Response::Recalled(Err(error)) => Err(error),
+        other => Err(EngineError::Storage(format!("unexpected response to a read: {other:?}"))),
+    }
+}
+
+/// The outcome of a response to an operation.
+pub(crate) fn operation_outcome(response: Response) -> Result<OperationOutcome, EngineError> {
+    match response {
+        Response::Applied(outcome) => outcome,
+        other => Err(EngineError::Storage(format!("unexpected response to an operation: {other:?}"))),
     }
 }

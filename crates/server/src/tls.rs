@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-pub use tokio_rustls::server::TlsStream;
+use tokio_rustls::server::TlsStream;
 
 use crate::accept_loop;
 use crate::metrics::Metric;
@@ -132,7 +132,7 @@ fn unreadable(file: &Path, expected: &str, error: &pem::Error) -> TlsError {
 
 /// Accepts connections until `stop` completes, and passes those with a completed handshake to `serve`.
 /// Returns the connections that are still open.
-pub async fn accept<F>(
+async fn accept<F>(
     tls: Arc<Tls>,
     service: Arc<Service>,
     listener: TcpListener,
@@ -163,7 +163,7 @@ where
     .await
 }
 
-/// Serves the Redis protocol over TLS until `stop` completes. Then it answers the requests in flight and
+/// Serves the Redis protocol over TLS until `stop` completes. Then it completes the requests in flight and
 /// closes the connections.
 pub async fn serve_resp(
     tls: Arc<Tls>,
@@ -194,20 +194,17 @@ pub async fn serve_https(
 ) -> io::Result<()> {
     let server = Arc::new(http::Server::new(service.clone()));
     let of_connections = server.clone();
-    let mut connections = accept(tls, service, listener, stop, move |stream, peer| {
+    let connections = accept(tls, service, listener, stop, move |stream, peer| {
         let server = of_connections.clone();
         async move {
-            if let Some(place) = server.place() {
-                server.serve_connection(place, stream, peer).await;
+            if let Some(slot) = server.acquire_slot() {
+                server.serve_connection(slot, stream, peer).await;
             }
         }
     })
     .await;
     server.close();
-    let all_ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(HTTPS_SHUTDOWN_TIMEOUT, all_ended).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections closed: they did not end in time");
-    }
+    accept_loop::drain(connections, HTTPS_SHUTDOWN_TIMEOUT).await;
     Ok(())
 }
 

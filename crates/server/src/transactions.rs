@@ -1,54 +1,53 @@
-//! Transactions, if the server has some: known from the start, taken from the moment on in which databases and registers are there.
+//! The transaction service of a server. It is available once databases and registers respond.
 
 use std::sync::{Arc, OnceLock};
 
 use jeton_etx::TransactionService;
 
-/// Where transactions are taken.
+/// Transactions over databases, if the server is configured for them.
 #[derive(Default)]
 pub struct Transactions {
-    is_wanted: bool,
-    desk: OnceLock<Arc<dyn TransactionService>>,
+    is_configured: bool,
+    service: OnceLock<Arc<dyn TransactionService>>,
     leader: OnceLock<Box<Leader>>,
 }
 
-/// Tells the number of the server that leads, if one does.
+/// Returns the number of the server that leads the registers, if one does.
 type Leader = dyn Fn() -> Option<u64> + Send + Sync;
 
 impl Transactions {
-    /// None will ever be taken.
+    /// A server without transactions.
     pub fn none() -> Arc<Self> {
-        Arc::new(Self::default())
+        Arc::default()
     }
 
-    /// Some will be taken as soon as there is a desk.
-    pub fn to_come() -> Arc<Self> {
-        Arc::new(Self { is_wanted: true, ..Self::default() })
+    /// A server with transactions, which wait for [`Transactions::set_service`].
+    pub fn configured() -> Arc<Self> {
+        Arc::new(Self { is_configured: true, ..Self::default() })
     }
 
-    /// Takes them from now on.
-    pub fn open(&self, desk: Arc<dyn TransactionService>) {
-        // There is one for each server; whoever came first stays.
-        let _is_first = self.desk.set(desk);
+    /// Makes the service available. Only the first call has an effect.
+    pub fn set_service(&self, service: Arc<dyn TransactionService>) {
+        let _is_first = self.service.set(service);
     }
 
-    /// Of registers that one of the servers leads: lets be known which.
-    pub fn follow(&self, leader: impl Fn() -> Option<u64> + Send + Sync + 'static) {
+    /// Sets the function that returns the leader of replicated registers. Only the first call has an effect.
+    pub fn set_leader(&self, leader: impl Fn() -> Option<u64> + Send + Sync + 'static) {
         let _is_first = self.leader.set(Box::new(leader));
     }
 
-    /// The number of the server that leads the registers, if one does; nothing if they are not led by servers.
+    /// The number of the server that leads the registers, if one does; `None` if they are not replicated.
     pub fn leader(&self) -> Option<Option<u64>> {
         self.leader.get().map(|leader| leader())
     }
 
-    /// Whether transactions are set up here.
-    pub fn is_wanted(&self) -> bool {
-        self.is_wanted
+    /// Whether the configuration of the server has transactions.
+    pub fn is_configured(&self) -> bool {
+        self.is_configured
     }
 
-    /// Where they are taken, if they are.
-    pub fn desk(&self) -> Option<&Arc<dyn TransactionService>> {
-        self.desk.get()
+    /// The service, if it is available.
+    pub fn service(&self) -> Option<&Arc<dyn TransactionService>> {
+        self.service.get()
     }
 }

@@ -1,19 +1,20 @@
-//! What the fuzzer has found so far, without the fuzzer: every input of its corpus still keeps its promises.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+//! Runs every input of the corpus of the fuzzer.
+
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod fuzzed;
 #[path = "../../../testing/fuzz/replay.rs"]
 mod replay;
 
-use fuzzed::{KEYED, ROUTES, World};
+use fuzzed::{Checked, FuzzServer, KEYED, ROUTES};
 
-/// A body for a route.
+/// An input: a route and a body.
 fn to(path: &str, media_type: &str, body: &str) -> Vec<u8> {
     let at = ROUTES.iter().position(|(_, one, media)| *one == path && media.contains(media_type)).unwrap();
     [&[at as u8], body.as_bytes()].concat()
 }
 
-/// A body for a route, with the id in the header.
+/// An input with the id in the header.
 fn keyed(path: &str, key: &str, body: &str) -> Vec<u8> {
     let mut input = to(path, "json", &format!("{key}\n{body}"));
     input[0] |= KEYED;
@@ -90,16 +91,16 @@ fn bodies() -> replay::Seeds {
     ]
 }
 
-/// The whole corpus on one store, after the seeds.
+/// Runs the seeds and the corpus on one store.
 #[test]
-fn bodies_of_strangers() {
+fn the_corpus_of_bodies_gets_valid_responses() {
     let folder = tempfile::tempdir().unwrap();
-    let world = World::new(folder.path());
+    let server = FuzzServer::new(folder.path());
     let seeds = bodies();
     for (name, seed) in &seeds {
-        let answer = world.ask(seed).unwrap();
-        assert!(answer.status != 400 && answer.status != 404, "{name}: {} {:?}", answer.status, answer.lines);
+        let Checked { status, lines } = server.respond(seed).unwrap();
+        assert!(status != 400 && status != 404, "{name}: {status} {lines:?}");
     }
     replay::seeds("http_body", &seeds);
-    replay::each("http_body", |input| drop(world.ask(input)));
+    replay::each("http_body", |input| drop(server.respond(input)));
 }

@@ -57,8 +57,6 @@ const PENDING: &[&str] = &[
     "crates/register-postgres/tests/",
     "crates/register-raft/src/",
     "crates/register-raft/tests/",
-    "crates/server/src/",
-    "crates/server/tests/",
     "docs/bloom-clock.md",
     "docs/etx.md",
     "research/src/bin/",

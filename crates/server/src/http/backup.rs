@@ -1,16 +1,14 @@
 //! Online backup of the store.
 //!
-//! What must hold: a request cannot make the server write where the operator does not allow it. A backup goes
-//! into a new or empty directory outside the store and requires the right to administer the server. With
+//! What must hold: a request cannot make the server write where the operator does not allow it. A backup is
+//! written to a new or empty directory outside the store and requires the right to administer the server. With
 //! `backup_dir`, the directory must be below it; without it, the request must come from the local machine. On
-//! a server without tokens that includes every local user, who can delete all counters as well.
+//! a server without tokens that includes every local user.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::TryLockError;
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
 use jeton_auth::UsageFile;
 use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
@@ -18,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::error_mapping::LATER;
 use super::json;
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::RequestContext;
 use super::server::Peer;
 use crate::Service;
@@ -59,22 +57,22 @@ pub struct BackupDone {
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "backup-target: the directory cannot be used."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy: another backup is running."))
 )]
-pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn post(mut request: RequestContext) -> HttpResult {
     request.may_administer()?;
     request.spend(1)?;
-    let is_here = request
+    let is_local = request
         .parts
         .extensions
         .get::<Peer>()
         .is_some_and(|Peer(address)| address.ip().to_canonical().is_loopback());
-    if request.service().options.backup_dir.is_none() && !is_here {
+    if request.service().options.backup_dir.is_none() && !is_local {
         let detail =
             "a backup requires a request from the server's own machine, unless the server has --backup-dir";
         return Err(Problem::new(ErrorCode::Forbidden, detail));
     }
     let body: BackupBody = request.json().await?;
     let done = request.app.aside(move |service| copy(service, &body)).await??;
-    Ok(json::response(StatusCode::OK, &done))
+    Ok(json::ok(&done))
 }
 
 fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
@@ -116,7 +114,7 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
 fn target(to: &Path, store: &Path, root: Option<&Path>) -> Result<PathBuf, Problem> {
     if !to.is_absolute() || to.components().any(|part| part == Component::ParentDir) {
         let detail = "`to` must be an absolute path without `..`";
-        return Err(Problem::new(ErrorCode::BadRequest, detail));
+        return Err(Problem::bad_request(detail));
     }
     let rejected = |why: String| Err(Problem::new(ErrorCode::BackupTarget, why));
     let target = resolved(to).map_err(|error| unusable(to, &error))?;
@@ -126,11 +124,8 @@ fn target(to: &Path, store: &Path, root: Option<&Path>) -> Result<PathBuf, Probl
     if let Some(root) = root {
         let root = root.canonicalize().map_err(|error| unusable(root, &error))?;
         if target == root || !target.starts_with(&root) {
-            return rejected(format!(
-                "backups must be below {}, and {} is not",
-                root.display(),
-                to.display()
-            ));
+            let (root, to) = (root.display(), to.display());
+            return rejected(format!("backups must be below {root}, and {to} is not"));
         }
     }
     Ok(target)
@@ -189,9 +184,7 @@ mod tests {
             assert_eq!(kind(to, root.map(PathBuf::as_path)), Err(ErrorCode::BackupTarget), "{to}");
         }
         assert_eq!(kind("root/../new", Some(&root)), Err(ErrorCode::BadRequest));
-        assert_eq!(
-            target(Path::new("new"), &store, None).map_err(|problem| problem.code),
-            Err(ErrorCode::BadRequest)
-        );
+        let relative = target(Path::new("new"), &store, None);
+        assert_eq!(relative.map_err(|problem| problem.code), Err(ErrorCode::BadRequest));
     }
 }

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
-use jeton_core::{Operation, PartitionId, Table};
-use jeton_engine::{Ask, EngineError, Response as Answered};
+use jeton_core::{Operation, Table};
+use jeton_engine::{Ask, EngineError, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::change_body::ChangeBody;
 use super::json;
-use super::outcome_body::{Outcome, OutcomeList, ReplySource};
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::outcome_body::{OperationResponse, Outcome, OutcomeList};
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::RequestContext;
+use crate::service::operation_outcome;
 
 /// Maximum number of operations in a request.
 pub const ITEMS_MAX: usize = 10_000;
@@ -32,35 +31,18 @@ pub struct BatchBody<'a> {
 /// An operation with its table, or the problem that prevents it.
 pub type PlannedOperation = Result<(Arc<Table>, Operation), Problem>;
 
-/// The outcome of an operation of a batch.
-pub fn outcome(table: &Table, partition: PartitionId, answered: Answered) -> Result<Outcome, Problem> {
-    match answered {
-        Answered::Applied(reply) => Ok(Outcome::of(table, partition, &reply?)),
-        _ => Err(EngineError::Storage("unexpected response to an operation".into()).into()),
-    }
-}
-
 /// Applies the planned operations in one batch and returns their outcomes.
 pub async fn all(request: &RequestContext, planned: Vec<PlannedOperation>) -> OutcomeList {
     let asks = planned.iter().flatten().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-    // A timeout is the problem of each of them.
-    let answers = request.app.submit_batch(&request.auth, asks).await.map(Vec::into_iter);
-    let results = match answers {
-        Err(problem) => planned
-            .into_iter()
-            .map(|plan| Err(plan.err().unwrap_or_else(|| problem.clone())).into())
-            .collect(),
-        Ok(mut answers) => planned
-            .into_iter()
-            .map(|plan| {
-                let (table, operation) = plan?;
-                let answered = answers.next().unwrap_or(Answered::Applied(Err(EngineError::Closed)));
-                outcome(&table, operation.partition(), answered)
-            })
-            .map(ReplySource::from)
-            .collect(),
-    };
-    OutcomeList { results }
+    let mut responses = request.app.submit_batch(&request.auth, asks).await.map(Vec::into_iter);
+    let results = planned.into_iter().map(|plan| {
+        let (table, operation) = plan?;
+        // A timeout is the problem of each of them.
+        let response = responses.as_mut().map_err(|problem| problem.clone())?.next();
+        let reply = operation_outcome(response.unwrap_or(Response::Applied(Err(EngineError::Closed))))?;
+        Ok(Outcome::of(&table, operation.partition(), &reply))
+    });
+    OutcomeList { results: results.map(OperationResponse::from).collect() }
 }
 
 /// Rejects a request with too many items.
@@ -85,7 +67,7 @@ pub fn check_number(number: usize) -> Result<(), Problem> {
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "The body is not a list of operations."),
         (status = 413, body = ProblemBody, content_type = "application/problem+json", description = "More than 10,000 operations, or too many bytes."))
 )]
-pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn post(mut request: RequestContext) -> HttpResult {
     request.no_key()?;
     request.must_be(&["application/json"])?;
     let body = request.whole().await?;
@@ -93,24 +75,20 @@ pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem
     check_number(operations.len())?;
     request.spend(operations.len())?;
     let planned = operations.into_iter().map(|item| plan(&request, item)).collect();
-    Ok(json::response(StatusCode::OK, &all(&request, planned).await))
+    Ok(json::ok(&all(&request, planned).await))
 }
 
 fn plan(request: &RequestContext, item: &RawValue) -> PlannedOperation {
     let mut step: ChangeBody = json::object(item.get().as_bytes())?;
-    let table =
-        step.table.take().ok_or_else(|| Problem::new(ErrorCode::BadJson, "missing member `table`"))?;
+    let table = step.take_table()?;
     request.may(&table, step.op.right())?;
     let table = request.service().engine.table(&table)?;
     let operation = operation(request, &table, step)?;
     Ok((table, operation))
 }
 
-/// The operation that a body describes.
 pub fn operation(request: &RequestContext, table: &Table, step: ChangeBody) -> Result<Operation, Problem> {
-    let row = step.row()?;
-    let parsed = step.parse()?;
+    let (cell, parsed) = step.resolve(request, table)?;
     let id = parsed.id.map(|id| table.settings().formats.parse(&id)).transpose()?;
-    let cell = request.service().engine.cell(table, &row, &parsed.column)?;
     Ok(Operation::single(id, cell, parsed.change)?)
 }

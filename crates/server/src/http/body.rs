@@ -1,12 +1,12 @@
 //! Request bodies, read as a whole or by line, and streamed response bodies.
 
 use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use hyper::body::{Body as _, Frame};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use tokio::sync::mpsc;
 
 use super::problem::{ErrorCode, Problem};
@@ -17,26 +17,14 @@ const WAITING_MAX: usize = 16;
 /// The next bytes of a body; `None` at its end.
 pub async fn next(body: &mut Body, timeout: Duration) -> Result<Option<Bytes>, Problem> {
     let read = async {
-        loop {
-            let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
-            match frame {
-                None => return Ok(None),
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
-                    }
-                }
-                Some(Err(error)) => {
-                    let detail = format!("the body is incomplete: {error}");
-                    return Err(Problem::new(ErrorCode::BadRequest, detail));
-                }
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.map_err(incomplete)?.into_data() {
+                return Ok(Some(data));
             }
         }
+        Ok(None)
     };
-    tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| {
-        let detail = format!("no part of the body arrived within {timeout:?}");
-        Err(Problem::new(ErrorCode::BadRequest, detail))
-    })
+    tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| Err(timed_out(timeout)))
 }
 
 /// Reads a body of at most `limit` bytes within `timeout`.
@@ -48,31 +36,31 @@ pub async fn whole(body: &mut Body, limit: usize, timeout: Duration) -> Result<B
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let until = tokio::time::Instant::now() + timeout;
-    let left = || until.saturating_duration_since(tokio::time::Instant::now());
-    let Some(first) = next(body, left()).await? else { return Ok(Bytes::new()) };
-    let mut all = Vec::new();
-    let mut piece = Some(first);
-    while let Some(bytes) = piece {
-        if all.len() + bytes.len() > limit {
-            return Err(too_large());
-        }
-        all.extend_from_slice(&bytes);
-        piece = next(body, left()).await?;
+    match tokio::time::timeout(timeout, Limited::new(body, limit).collect()).await {
+        Ok(Ok(all)) => Ok(all.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => Err(incomplete(error)),
+        Err(_) => Err(timed_out(timeout)),
     }
-    Ok(all.into())
 }
 
-/// A streamed response body.
-pub struct Stream(mpsc::Receiver<Bytes>);
+fn incomplete(error: impl std::fmt::Display) -> Problem {
+    Problem::bad_request(format!("the body is incomplete: {error}"))
+}
+
+fn timed_out(timeout: Duration) -> Problem {
+    Problem::bad_request(format!("no part of the body arrived within {timeout:?}"))
+}
 
 /// The writing end of a streamed body, which ends when this is dropped.
 pub struct Writer(mpsc::Sender<Bytes>);
 
-/// A streamed body and its writer.
 pub fn channel() -> (Writer, Body) {
-    let (writer, reader) = mpsc::channel(WAITING_MAX);
-    (Writer(writer), Body::new(Stream(reader)))
+    let (writer, mut reader) = mpsc::channel(WAITING_MAX);
+    let next = move |context: &mut Context<'_>| {
+        reader.poll_recv(context).map(|piece| piece.map(Ok::<_, Infallible>))
+    };
+    (Writer(writer), Body::from_stream(futures_util::stream::poll_fn(next)))
 }
 
 /// The client has disconnected.
@@ -92,18 +80,6 @@ impl Writer {
     /// Returns when the client has disconnected.
     pub async fn gone(&self) {
         self.0.closed().await;
-    }
-}
-
-impl hyper::body::Body for Stream {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 

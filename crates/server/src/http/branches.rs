@@ -7,26 +7,26 @@
 //! require the right to administer the server: a coordinator also finishes branches of other coordinators, in
 //! any table, and the name of a finished branch does not reveal its tables.
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
 use jeton_auth::Right;
 use jeton_core::limits::ADDITIONS_MAX;
 use jeton_core::{Addition, BranchError, BranchName, BranchOutcome, Catalog, Change};
-use jeton_engine::{EngineError, FinishResult, PrepareResult, PreparedBranchInfo};
+use jeton_engine::{FinishResult, PrepareResult, PreparedBranchInfo};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::change_body::{ChangeBody, ChangeKind};
-use super::error_mapping::SOON;
 use super::json;
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
-/// Maximum number of listed branches.
 const LISTED_MAX: usize = 10_000;
 
 /// Maximum number of listed additions of a branch.
 const HOLDS_MAX: usize = 32;
+
+/// The detail of a timeout.
+const STATE_UNKNOWN: &str =
+    "the request did not complete within the request timeout, and the state of the branch is unknown: retry";
 
 /// The additions of a branch.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -90,7 +90,7 @@ pub struct BranchItem {
         (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: another branch is prepared under this name."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "held: another transaction has reserved the range. busy, full: retry later."))
 )]
-pub async fn put(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn put(mut request: RequestContext) -> HttpResult {
     let (text, name) = named(&request)?;
     request.no_key()?;
     let body: BranchBody = request.json().await?;
@@ -98,34 +98,27 @@ pub async fn put(mut request: RequestContext) -> Result<Response<Body>, Problem>
         return Err(BranchError::TooMany.into());
     }
     request.spend(body.operations.len().max(1))?;
-    let mut additions = Vec::new();
-    for (at, step) in body.operations.into_iter().enumerate() {
-        let one = addition(&request, step).map_err(|problem| problem.at(&format!("operations[{at}]")))?;
-        additions.push(one);
-    }
+    let steps = body.operations.into_iter().enumerate();
+    let additions = steps.map(|(at, step)| {
+        addition(&request, step).map_err(|problem| problem.at(&format!("operations[{at}]")))
+    });
+    let additions = additions.collect::<Result<_, _>>()?;
     let (service, auth) = (request.app.service.clone(), request.auth.clone());
-    let vote =
-        work(&request, async move { service.prepare_branch_as(&auth, &name, additions).await }).await??;
-    match vote {
+    let vote = async move { service.prepare_branch_as(&auth, &name, additions).await };
+    match request.app.complete(STATE_UNKNOWN, vote).await?? {
         PrepareResult::Prepared { fresh } => Ok(done(text, "held", fresh)),
         PrepareResult::Finished(ending) => Err(settled(ending)),
     }
 }
 
 fn addition(request: &RequestContext, mut step: ChangeBody) -> Result<Addition, Problem> {
-    let table =
-        step.table.take().ok_or_else(|| Problem::new(ErrorCode::BadJson, "missing member `table`"))?;
+    let table = step.take_table()?;
     request.may(&table, Right::Add)?;
     if step.op != ChangeKind::Add || step.id.is_some() {
-        return Err(Problem::new(
-            ErrorCode::BadJson,
-            "a branch has additions only, and its name is the only id",
-        ));
+        return Err(Problem::bad_json("a branch has additions only, and its name is the only id"));
     }
     let table = request.service().engine.table(&table)?;
-    let row = step.row()?;
-    let parsed = step.parse()?;
-    let cell = request.service().engine.cell(&table, &row, &parsed.column)?;
+    let (cell, parsed) = step.resolve(request, &table)?;
     match parsed.change {
         Change::Add(delta) => Ok(Addition { cell, delta, min: None, max: None }),
         Change::AddWithin { delta, min, max } => Ok(Addition { cell, delta, min, max }),
@@ -144,7 +137,7 @@ fn addition(request: &RequestContext, mut step: ChangeBody) -> Result<Addition, 
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-branch: the branch is not prepared, or not all of it, and was not committed."),
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: the branch was aborted."))
 )]
-pub async fn commit(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn commit(request: RequestContext) -> HttpResult {
     finish(&request, BranchOutcome::Commit).await
 }
 
@@ -159,17 +152,17 @@ pub async fn commit(request: RequestContext) -> Result<Response<Body>, Problem> 
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."),
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: the branch was committed."))
 )]
-pub async fn abort(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn abort(request: RequestContext) -> HttpResult {
     finish(&request, BranchOutcome::Abort).await
 }
 
-async fn finish(request: &RequestContext, ending: BranchOutcome) -> Result<Response<Body>, Problem> {
+async fn finish(request: &RequestContext, ending: BranchOutcome) -> HttpResult {
     request.may_administer()?;
     let (text, name) = named(request)?;
     request.spend(1)?;
     let service = request.app.service.clone();
-    let outcome = work(request, async move { service.finish_branch(&name, ending).await }).await??;
-    match (outcome, ending) {
+    let finish = async move { service.finish_branch(&name, ending).await };
+    match (request.app.complete(STATE_UNKNOWN, finish).await??, ending) {
         (FinishResult::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
         (FinishResult::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
         (FinishResult::Otherwise, BranchOutcome::Commit) => Err(settled(BranchOutcome::Abort)),
@@ -190,7 +183,7 @@ async fn finish(request: &RequestContext, ending: BranchOutcome) -> Result<Respo
     responses((status = 200, body = BranchList, description = "The prepared branches."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."))
 )]
-pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn list(request: RequestContext) -> HttpResult {
     request.may_administer()?;
     request.spend(1)?;
     let mut held = request.app.in_time(request.service().engine.prepared_branches()).await??;
@@ -204,7 +197,7 @@ pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
         holds: held.additions.iter().take(HOLDS_MAX).map(|one| shown(&catalog, one)).collect(),
     };
     let branches = held.into_iter().take(LISTED_MAX).map(item).collect();
-    Ok(json::response(StatusCode::OK, &BranchList { branches, more }))
+    Ok(json::ok(&BranchList { branches, more }))
 }
 
 /// An addition as text: `stock/apples: -5`.
@@ -223,25 +216,8 @@ fn named(request: &RequestContext) -> Result<(String, BranchName), Problem> {
     Ok((text, name))
 }
 
-/// Runs work that must complete also if the client disconnects.
-async fn work<T: Send + 'static>(
-    request: &RequestContext,
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Problem> {
-    let work = tokio::spawn(work);
-    match tokio::time::timeout(request.service().options.request_timeout, work).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => Err(EngineError::Closed.into()),
-        Err(_) => {
-            let detail = "the request did not complete within the request timeout, and the state of the branch is unknown: \
-                          retry";
-            Err(Problem::new(ErrorCode::OutcomeUnknown, detail).retry_in(SOON))
-        }
-    }
-}
-
-fn done(branch: String, state: &'static str, fresh: bool) -> Response<Body> {
-    json::response(StatusCode::OK, &BranchDone { branch, state, fresh })
+fn done(branch: String, state: &'static str, fresh: bool) -> axum::response::Response {
+    json::ok(&BranchDone { branch, state, fresh })
 }
 
 fn settled(ending: BranchOutcome) -> Problem {

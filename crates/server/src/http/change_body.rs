@@ -3,12 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jeton_auth::Right;
-use jeton_core::{Change, Column};
+use jeton_core::{Cell, Change, Column, Table};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::json::JsonInteger;
-use super::problem::{ErrorCode, Problem};
+use super::problem::Problem;
+use super::request_context::RequestContext;
 
 /// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema, Default)]
@@ -28,7 +29,6 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// Every kind.
     pub const ALL: [Self; 5] = [Self::Add, Self::Set, Self::Reset, Self::Delete, Self::Put];
 
     /// The name in paths and bodies.
@@ -140,26 +140,27 @@ pub struct ChangeBody {
     pub id: Option<String>,
 }
 
-/// A change with its column and id.
+/// A change with its column and the text of its id.
 pub struct ParsedChange {
-    /// The change.
     pub change: Change,
-    /// The column.
     pub column: Column,
-    /// The id as text.
     pub id: Option<String>,
 }
 
-fn wrong(detail: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::BadJson, detail)
+impl ParsedChange {
+    /// Parses the column.
+    pub fn new(change: Change, column: Option<String>, id: Option<String>) -> Result<Self, Problem> {
+        Ok(Self { change, column: parse_column(column.as_deref().map(str::as_bytes))?, id })
+    }
 }
 
 /// Parses a column; `None` is the unnamed column.
-pub fn column(text: Option<&[u8]>) -> Result<Column, Problem> {
+pub fn parse_column(text: Option<&[u8]>) -> Result<Column, Problem> {
     Ok(text.map(Column::parse).transpose()?.unwrap_or_default())
 }
 
-fn add(delta: JsonInteger, min: Option<JsonInteger>, max: Option<JsonInteger>) -> Change {
+/// An addition within optional bounds.
+pub fn add(delta: JsonInteger, min: Option<JsonInteger>, max: Option<JsonInteger>) -> Change {
     match (min, max) {
         (None, None) => Change::Add(delta.0),
         (min, max) => {
@@ -168,64 +169,30 @@ fn add(delta: JsonInteger, min: Option<JsonInteger>, max: Option<JsonInteger>) -
     }
 }
 
-fn put(text: Option<String>, base64: Option<String>) -> Result<Change, Problem> {
+/// Stores bytes that are given as text or as base64.
+pub fn put(text: Option<String>, base64: Option<String>) -> Result<Change, Problem> {
     let bytes = match (text, base64) {
         (Some(text), None) => text.into_bytes(),
         (None, Some(base64)) => bytes("base64", &base64)?,
-        _ => return Err(wrong("send the bytes either as `text` or as `base64`")),
+        _ => return Err(Problem::bad_json("send the bytes either as `text` or as `base64`")),
     };
     Ok(Change::Put(bytes.into()))
 }
 
 fn bytes(member: &str, base64: &str) -> Result<Vec<u8>, Problem> {
-    STANDARD.decode(base64).map_err(|error| wrong(format!("`{member}` is not base64: {error}")))
-}
-
-impl AddBody {
-    /// The change that the body describes.
-    pub fn parse(self) -> Result<ParsedChange, Problem> {
-        let change = add(self.delta, self.min, self.max);
-        let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(ParsedChange { change, column, id: self.id })
-    }
-}
-
-impl SetBody {
-    /// The change that the body describes.
-    pub fn parse(self) -> Result<ParsedChange, Problem> {
-        let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(ParsedChange { change: Change::Set(self.value.0), column, id: self.id })
-    }
-}
-
-impl PlainBody {
-    /// The change that the body describes.
-    pub fn parse(self, change: Change) -> Result<ParsedChange, Problem> {
-        let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(ParsedChange { change, column, id: self.id })
-    }
-}
-
-impl PutBody {
-    /// The change that the body describes.
-    pub fn parse(self) -> Result<ParsedChange, Problem> {
-        let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(ParsedChange { change: put(self.text, self.base64)?, column, id: self.id })
-    }
+    STANDARD.decode(base64).map_err(|error| Problem::bad_json(format!("`{member}` is not base64: {error}")))
 }
 
 impl ChangeBody {
-    /// The row.
-    pub fn row(&self) -> Result<Vec<u8>, Problem> {
+    fn row(&self) -> Result<Vec<u8>, Problem> {
         match (&self.row, &self.row_base64) {
             (Some(row), None) => Ok(row.as_bytes().to_vec()),
             (None, Some(row)) => bytes("row_base64", row),
-            _ => Err(wrong("send the row either as `row` or as `row_base64`")),
+            _ => Err(Problem::bad_json("send the row either as `row` or as `row_base64`")),
         }
     }
 
-    /// The change that the body describes.
-    pub fn parse(self) -> Result<ParsedChange, Problem> {
+    fn parse(self) -> Result<ParsedChange, Problem> {
         let verb = self.op;
         let members = [
             ("delta", self.delta.is_some(), verb == ChangeKind::Add),
@@ -237,9 +204,13 @@ impl ChangeBody {
         ];
         // A member without effect is an error of the client.
         if let Some((member, ..)) = members.iter().find(|(_, is_there, belongs)| *is_there && !belongs) {
-            return Err(wrong(format!("`{member}` has no meaning for the op \"{}\"", verb.name())));
+            return Err(Problem::bad_json(format!(
+                "`{member}` has no meaning for the op \"{}\"",
+                verb.name()
+            )));
         }
-        let missing = |member: &str| wrong(format!("the op \"{}\" needs `{member}`", verb.name()));
+        let missing =
+            |member: &str| Problem::bad_json(format!("the op \"{}\" needs `{member}`", verb.name()));
         let change = match verb {
             ChangeKind::Add => add(self.delta.ok_or_else(|| missing("delta"))?, self.min, self.max),
             ChangeKind::Set => Change::Set(self.value.ok_or_else(|| missing("value"))?.0),
@@ -247,7 +218,18 @@ impl ChangeBody {
             ChangeKind::Delete => Change::Delete,
             ChangeKind::Put => put(self.text, self.base64)?,
         };
-        let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(ParsedChange { change, column, id: self.id })
+        ParsedChange::new(change, self.column, self.id)
+    }
+
+    /// Removes the table, which is required.
+    pub fn take_table(&mut self) -> Result<String, Problem> {
+        self.table.take().ok_or_else(|| Problem::bad_json("missing member `table`"))
+    }
+
+    /// The cell in this table, and the change.
+    pub fn resolve(self, request: &RequestContext, table: &Table) -> Result<(Cell, ParsedChange), Problem> {
+        let row = self.row()?;
+        let parsed = self.parse()?;
+        Ok((request.service().engine.cell(table, &row, &parsed.column)?, parsed))
     }
 }

@@ -1,62 +1,80 @@
 //! Changes and reads of counters.
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jeton_auth::Right;
 use jeton_core::rfc3339;
 use jeton_core::{Cell, Change, Durability, Operation, Table, Value};
-use jeton_engine::{Ask, EngineError, Response as Answered};
+use jeton_engine::{Ask, EngineError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::change_body::{AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, column};
+use super::change_body::{
+    self, AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, parse_column,
+};
 use super::outcome_body::{Outcome, durability};
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::query::Query;
 use super::request_context::{RequestContext, decoded};
 use super::{json, list_counters};
 use crate::Service;
+use crate::service::read_value;
 
 /// Maximum number of rows in a read.
 pub const ROWS_MAX: usize = 1000;
+
+/// The row and the column of a cell.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Address {
+    /// The row, if it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row: Option<String>,
+    /// The row as base64, if it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row_base64: Option<String>,
+    /// The column, if it is named and is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<String>,
+    /// The column as base64, if it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column_base64: Option<String>,
+}
+
+impl Address {
+    pub fn of(cell: &Cell) -> Self {
+        let (row, column) = cell.row_and_column();
+        let (row, row_base64) = text_or_base64(row);
+        let (column, column_base64) =
+            if column.is_empty() { (None, None) } else { text_or_base64(column.to_vec()) };
+        Self { row, row_base64, column, column_base64 }
+    }
+}
 
 /// The content of a cell.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"row": "page-7", "value": 7, "value_text": "7", "exists": true}))]
 pub struct Counter {
-    /// The row, if it is text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub row: Option<String>,
-    /// The row as base64, if it is not text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub row_base64: Option<String>,
-    /// The column, if it is named and is text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub column: Option<String>,
-    /// The column as base64, if it is not text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub column_base64: Option<String>,
+    #[serde(flatten)]
+    address: Address,
     /// The counter; 0 if the cell is empty, null if it contains bytes.
-    pub value: Option<i64>,
+    value: Option<i64>,
     /// The same as text, for clients whose numbers end at 2^53.
-    pub value_text: Option<String>,
+    value_text: Option<String>,
     /// Whether the cell is not empty.
-    pub exists: bool,
+    exists: bool,
     /// The bytes of the cell, if they are text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
+    text: Option<String>,
     /// The bytes of the cell as base64.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub base64: Option<String>,
+    base64: Option<String>,
     /// Time at which the cell expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
-    pub expires: Option<String>,
+    expires: Option<String>,
     /// "relaxed" if a crash may lose the value.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub durability: Option<&'static str>,
+    durability: Option<&'static str>,
 }
 
 /// Counters.
@@ -69,12 +87,7 @@ pub struct Counters {
 }
 
 impl Counter {
-    /// The content of a cell.
     pub fn new(table: &Table, cell: &Cell, value: Option<Value>) -> Self {
-        let (row, column) = cell.row_and_column();
-        let (row, row_base64) = text_or_base64(row);
-        let (column, column_base64) =
-            if column.is_empty() { (None, None) } else { text_or_base64(column.to_vec()) };
         let exists = value.is_some();
         let expires = value.as_ref().and_then(Value::until).map(rfc3339::format);
         let (counter, bytes) = match value.map(Value::plain) {
@@ -84,10 +97,7 @@ impl Counter {
         };
         let relaxed = table.settings().durability == Durability::Relaxed;
         Self {
-            row,
-            row_base64,
-            column,
-            column_base64,
+            address: Address::of(cell),
             value: counter,
             value_text: counter.map(|counter| counter.to_string()),
             exists,
@@ -100,35 +110,23 @@ impl Counter {
 }
 
 /// Bytes as text, or as base64 if they are not UTF-8.
-pub fn text_or_base64(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
+fn text_or_base64(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
         Err(error) => (None, Some(STANDARD.encode(error.as_bytes()))),
     }
 }
 
-/// The value of a response to a read.
-pub fn value(answered: Answered) -> Result<Option<Value>, Problem> {
-    match answered {
-        Answered::Read(value) => Ok(value?),
-        Answered::Applied(Err(error)) | Answered::Recalled(Err(error)) => Err(error.into()),
-        _ => Err(EngineError::Storage("unexpected response to a read".into()).into()),
-    }
-}
-
 /// Reads cells in one batch.
-pub async fn read(
-    request: &RequestContext,
-    table: &Table,
-    cells: Vec<Cell>,
-) -> Result<Vec<Counter>, Problem> {
+async fn read(request: &RequestContext, table: &Table, cells: Vec<Cell>) -> Result<Vec<Counter>, Problem> {
     let asks = cells.iter().cloned().map(Ask::Read).collect();
-    let answers = request.app.submit_batch(&request.auth, asks).await?;
-    cells.iter().zip(answers).map(|(cell, answer)| Ok(Counter::new(table, cell, value(answer)?))).collect()
+    let responses = request.app.submit_batch(&request.auth, asks).await?;
+    let read = cells.iter().zip(responses);
+    read.map(|(cell, response)| Ok(Counter::new(table, cell, read_value(response)?))).collect()
 }
 
 /// `POST /v1/tables/{table}/counters/{row}:{verb}`.
-pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn post(mut request: RequestContext) -> HttpResult {
     // The last colon that is not encoded, because rows may contain colons.
     let last = request.raw_part(4).to_owned();
     let found = last
@@ -148,21 +146,11 @@ pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem
         ChangeKind::Delete => delete(&mut request).await?,
         ChangeKind::Put => put(&mut request).await?,
     };
-    let operation = single(&request, &table, &row, parsed)?;
-    let partition = operation.partition();
-    let reply = request.app.apply(&request.auth, operation).await?;
-    Ok(Outcome::of(&table, partition, &reply).respond())
-}
-
-fn single(
-    request: &RequestContext,
-    table: &Table,
-    row: &[u8],
-    parsed: ParsedChange,
-) -> Result<Operation, Problem> {
     let id = request.id(parsed.id, table.settings().formats)?;
-    let cell = request.service().engine.cell(table, row, &parsed.column)?;
-    Ok(Operation::single(id, cell, parsed.change)?)
+    let cell = request.service().engine.cell(&table, &row, &parsed.column)?;
+    let (partition, reply) = request.apply(Operation::single(id, cell, parsed.change)?).await?;
+    let outcome = Outcome::of(&table, partition, &reply);
+    Ok(outcome.details.respond(&outcome))
 }
 
 /// Adds to a counter, once.
@@ -190,7 +178,8 @@ fn single(
     )
 )]
 pub async fn add(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    request.json::<AddBody>().await?.parse()
+    let body: AddBody = request.json().await?;
+    ParsedChange::new(change_body::add(body.delta, body.min, body.max), body.column, body.id)
 }
 
 /// Sets a counter to a value. Requires the right `admin`.
@@ -201,7 +190,8 @@ pub async fn add(request: &mut RequestContext) -> Result<ParsedChange, Problem> 
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
 pub async fn set(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    request.json::<SetBody>().await?.parse()
+    let body: SetBody = request.json().await?;
+    ParsedChange::new(Change::Set(body.value.0), body.column, body.id)
 }
 
 /// Sets a counter to zero. Requires the right `admin`.
@@ -212,7 +202,8 @@ pub async fn set(request: &mut RequestContext) -> Result<ParsedChange, Problem> 
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
 pub async fn reset(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    request.json::<PlainBody>().await?.parse(Change::Reset)
+    let body: PlainBody = request.json().await?;
+    ParsedChange::new(Change::Reset, body.column, body.id)
 }
 
 /// Deletes a cell. Requires the right `admin`.
@@ -223,7 +214,8 @@ pub async fn reset(request: &mut RequestContext) -> Result<ParsedChange, Problem
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
 pub async fn delete(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    request.json::<PlainBody>().await?.parse(Change::Delete)
+    let body: PlainBody = request.json().await?;
+    ParsedChange::new(Change::Delete, body.column, body.id)
 }
 
 /// Stores bytes in a cell instead of a counter. Requires the right `admin`.
@@ -234,7 +226,8 @@ pub async fn delete(request: &mut RequestContext) -> Result<ParsedChange, Proble
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
 pub async fn put(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    request.json::<PutBody>().await?.parse()
+    let body: PutBody = request.json().await?;
+    ParsedChange::new(change_body::put(body.text, body.base64)?, body.column, body.id)
 }
 
 /// Reads a counter.
@@ -249,20 +242,20 @@ pub async fn put(request: &mut RequestContext) -> Result<ParsedChange, Problem> 
     responses((status = 200, body = Counter, description = "The content of the cell."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn get(request: RequestContext) -> HttpResult {
     let table = request.table(Right::Read)?;
     request.spend(1)?;
     let query = request.query(&["column"])?;
     let cell = cell(request.service(), &table, &request.part(4)?, &query)?;
     let counters = read(&request, &table, vec![cell]).await?;
     match &counters[..] {
-        [counter] => Ok(json::response(StatusCode::OK, counter)),
+        [counter] => Ok(json::ok(counter)),
         _ => Err(EngineError::Closed.into()),
     }
 }
 
 fn cell(service: &Service, table: &Table, row: &[u8], query: &Query) -> Result<Cell, Problem> {
-    Ok(service.engine.cell(table, row, &column(query.one("column")?)?)?)
+    Ok(service.engine.cell(table, row, &parse_column(query.one("column")?)?)?)
 }
 
 /// Reads many counters: those of given rows, or those of a prefix, by page.
@@ -282,27 +275,27 @@ fn cell(service: &Service, table: &Table, row: &[u8], query: &Query) -> Result<C
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "Invalid query."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn many(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn many(request: RequestContext) -> HttpResult {
     let table = request.table(Right::Read)?;
     let query = request.query(&["row", "column", "prefix", "limit", "after"])?;
     let rows: Vec<&[u8]> = query.all("row").collect();
     if rows.is_empty() {
         request.spend(1)?;
-        return Ok(json::response(StatusCode::OK, &list_counters::page(&request, &table, &query).await?));
+        return Ok(json::ok(&list_counters::page(&request, &table, &query).await?));
     }
     if rows.len() > ROWS_MAX {
         let detail = format!("a request reads at most {ROWS_MAX} rows, not {}", rows.len());
-        return Err(Problem::new(ErrorCode::BadRequest, detail));
+        return Err(Problem::bad_request(detail));
     }
     for name in ["prefix", "limit", "after"] {
         if query.one(name)?.is_some() {
             let detail = format!("`{name}` lists counters and `row` reads given rows: use one of them");
-            return Err(Problem::new(ErrorCode::BadRequest, detail));
+            return Err(Problem::bad_request(detail));
         }
     }
     request.spend(rows.len())?;
     let cells =
         rows.iter().map(|row| cell(request.service(), &table, row, &query)).collect::<Result<_, _>>()?;
     let counters = read(&request, &table, cells).await?;
-    Ok(json::response(StatusCode::OK, &Counters { counters, next: None }))
+    Ok(json::ok(&Counters { counters, next: None }))
 }

@@ -2,8 +2,7 @@
 //!
 //! Source, id and time form the id of the operation, so that a redelivery counts once.
 
-use axum::body::Body;
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::HeaderMap;
 use jeton_auth::Right;
 use jeton_core::rfc3339;
 use jeton_core::{Change, Column, OpId, Operation, Table};
@@ -12,10 +11,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::batch::{self, check_number};
-use super::json;
-use super::json::JsonInteger;
+use super::json::{self, JsonInteger};
 use super::outcome_body::{Outcome, OutcomeList};
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::problem::{HttpResult, Problem, ProblemBody};
 use super::query::percent_decode;
 use super::request_context::RequestContext;
 
@@ -57,10 +55,6 @@ struct Data {
     delta: Option<JsonInteger>,
 }
 
-fn wrong(detail: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::BadJson, detail)
-}
-
 /// The number that an event adds.
 fn delta(data: &[u8]) -> Result<i64, Problem> {
     if !data.trim_ascii_start().starts_with(b"{") {
@@ -73,18 +67,20 @@ fn delta(data: &[u8]) -> Result<i64, Problem> {
 impl Event<'_> {
     fn operation(self, request: &RequestContext, table: &Table) -> Result<Operation, Problem> {
         if self.data_base64.is_some() {
-            return Err(wrong("`data_base64` is not supported: send `data` as JSON"));
+            return Err(Problem::bad_json("`data_base64` is not supported: send `data` as JSON"));
         }
         let delta = delta(self.data.map_or(b"", |data| data.get().as_bytes()))?;
         self.adding(request, table, delta)
     }
 
     fn adding(self, request: &RequestContext, table: &Table, delta: i64) -> Result<Operation, Problem> {
-        let missing = |member: &str| wrong(format!("the event has no `{member}`, which is required"));
+        let missing =
+            |member: &str| Problem::bad_json(format!("the event has no `{member}`, which is required"));
         match self.specversion.as_deref() {
             Some("1.0") => {}
             Some(other) => {
-                return Err(wrong(format!("`specversion` is {other:?}, and only 1.0 is supported")));
+                let detail = format!("`specversion` is {other:?}, and only 1.0 is supported");
+                return Err(Problem::bad_json(detail));
             }
             None => return Err(missing("specversion")),
         }
@@ -92,7 +88,8 @@ impl Event<'_> {
         let id = self.id.ok_or_else(|| missing("id"))?;
         let time = self.time.ok_or_else(|| missing("time"))?;
         let row = self.subject.ok_or_else(|| missing("subject"))?;
-        let millis = rfc3339::parse(&time).map_err(|why| wrong(format!("`time` is {time:?}: {why}")))?;
+        let millis =
+            rfc3339::parse(&time).map_err(|why| Problem::bad_json(format!("`time` is {time:?}: {why}")))?;
         let id = OpId::event(&source, &id, millis)?;
         let cell = request.service().engine.cell(table, row.as_bytes(), &Column::unnamed())?;
         Ok(Operation::single(Some(id), cell, Change::Add(delta))?)
@@ -105,9 +102,8 @@ fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
         let Some(value) = headers.get(name) else { return Ok(None) };
         let text = value.to_str().ok().and_then(percent_decode);
         let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-        text.map(Some).ok_or_else(|| {
-            Problem::new(ErrorCode::BadRequest, format!("the header {name} is not percent-encoded UTF-8"))
-        })
+        let malformed = || Problem::bad_request(format!("the header {name} is not percent-encoded UTF-8"));
+        text.map(Some).ok_or_else(malformed)
     };
     Ok(Event {
         specversion: attribute("ce-specversion")?,
@@ -133,7 +129,7 @@ fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
         (status = 415, body = ProblemBody, content_type = "application/problem+json", description = "media-type: the body is not an event."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn post(mut request: RequestContext) -> HttpResult {
     let table = request.table(Right::Add)?;
     request.no_key()?;
     let is_binary = request.parts.headers.contains_key("ce-specversion");
@@ -151,7 +147,7 @@ pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem
             Ok((table.clone(), event.operation(&request, &table)?))
         };
         let planned = events.into_iter().map(plan).collect();
-        return Ok(json::response(StatusCode::OK, &batch::all(&request, planned).await));
+        return Ok(json::ok(&batch::all(&request, planned).await));
     }
     request.spend(1)?;
     let operation = if kind == ONE {
@@ -162,7 +158,7 @@ pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem
         let delta = if is_json { delta(&body)? } else { 1 };
         in_headers(&request.parts.headers)?.adding(&request, &table, delta)?
     };
-    let partition = operation.partition();
-    let reply = request.app.apply(&request.auth, operation).await?;
-    Ok(Outcome::of(&table, partition, &reply).respond())
+    let (partition, reply) = request.apply(operation).await?;
+    let outcome = Outcome::of(&table, partition, &reply);
+    Ok(outcome.details.respond(&outcome))
 }

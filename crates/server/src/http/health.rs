@@ -1,11 +1,10 @@
 //! Liveness, readiness and metrics.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::state::App;
 use super::{json, metrics_text};
 
@@ -14,8 +13,8 @@ use super::{json, metrics_text};
     get, path = "/healthz", operation_id = "isAlive", tag = "status",
     responses((status = 200, body = String, content_type = "application/json", description = "The server is running."))
 )]
-pub async fn alive() -> Response<Body> {
-    json::response(StatusCode::OK, &serde_json::json!({"status": "alive"}))
+pub async fn alive() -> Response {
+    json::ok(&serde_json::json!({"status": "alive"}))
 }
 
 /// Reports whether the server accepts writes.
@@ -26,12 +25,12 @@ pub async fn alive() -> Response<Body> {
         (status = 503, body = ProblemBody, content_type = "application/problem+json",
             description = "The server does not accept writes; the detail has the reason."))
 )]
-pub async fn ready(State(app): State<App>) -> Response<Body> {
+pub async fn ready(State(app): State<App>) -> Response {
     if *app.closing.borrow() {
         return Problem::new(ErrorCode::NotReady, "the server is shutting down").into_response();
     }
     match app.service.engine.stats().trouble {
-        None => json::response(StatusCode::OK, &serde_json::json!({"status": "ready"})),
+        None => json::ok(&serde_json::json!({"status": "ready"})),
         Some(error) => Problem::new(ErrorCode::NotReady, error).into_response(),
     }
 }
@@ -41,11 +40,9 @@ pub async fn ready(State(app): State<App>) -> Response<Body> {
     get, path = "/metrics", operation_id = "metrics", tag = "status",
     responses((status = 200, body = String, content_type = "application/openmetrics-text", description = "The metrics."))
 )]
-pub async fn metrics(State(app): State<App>) -> Result<Response<Body>, Problem> {
+pub async fn metrics(State(app): State<App>) -> HttpResult {
     let text = metrics_text::encode(&app.service)
         .map_err(|error| Problem::new(ErrorCode::Storage, error.to_string()))?;
-    let mut response = Response::new(Body::from(text));
-    let content_type = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    Ok(response)
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }

@@ -6,10 +6,9 @@
 
 use axum::http::HeaderMap;
 
-/// The name of the header.
 pub const NAME: &str = "idempotency-key";
 
-/// The string in the header, if it is there.
+/// The string in the header.
 pub fn read(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     let mut values = headers.get_all(NAME).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_with_or_without_parameters() {
+    fn strings_with_and_without_parameters_are_accepted() {
         for (value, text) in [
             ("\"abc\"", "abc"),
             ("  \"abc\"  ", "abc"),
@@ -93,26 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
-        for value in [
-            "",
-            "abc",
-            "\"abc",
-            "abc\"",
-            "'abc'",
-            "\"a\" b",
-            "\"a\", \"b\"",
-            "\"a\\n\"",
-            "\"\u{e9}\"",
-            "\"a\tb\"",
-            "\"a\";",
-            "\"a\";V=1",
-            "\"a\";v=",
-            "\"a\";v=1,2",
-            ":YWJj:",
-            "?1",
-            "12",
-        ] {
+    fn other_values_are_rejected() {
+        let quoted =
+            r#"|abc|"abc|abc"|'abc'|"a" b|"a", "b"|"a\n"|"a";|"a";V=1|"a";v=|"a";v=1,2|:YWJj:|?1|12"#;
+        for value in quoted.split('|').chain(["\"\u{e9}\"", "\"a\tb\""]) {
             assert!(parse(value.as_bytes()).is_err(), "{value}");
         }
     }

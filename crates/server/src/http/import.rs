@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::header;
+use axum::response::IntoResponse;
 use jeton_auth::Throttled;
 use jeton_core::{Operation, Table};
-use jeton_engine::Ask;
+use jeton_engine::{Ask, OperationOutcome};
 use serde::Serialize;
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -19,8 +19,9 @@ use super::batch;
 use super::body::{self, Lines, Writer};
 use super::change_body::ChangeBody;
 use super::json;
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::{RequestContext, throttled};
+use crate::service::operation_outcome;
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -30,7 +31,6 @@ const BURST: usize = 500;
 /// Interval of progress reports.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum number of reported errors.
 const ERRORS_MAX: usize = 100;
 
 /// Backoff after a retryable error: from the first to the second, doubled each time.
@@ -113,7 +113,7 @@ struct Import {
     responses((status = 200, body = Progress, content_type = "application/x-ndjson", description = "Progress, line by line."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "Before the start: no token, no right, no table, not NDJSON."))
 )]
-pub async fn post(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn post(request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
     request.may_change(&name)?;
     let table = request.service().engine.table(&name)?;
@@ -132,9 +132,7 @@ pub async fn post(request: RequestContext) -> Result<Response<Body>, Problem> {
         reported: Instant::now(),
     };
     tokio::spawn(import.run());
-    let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
-    Ok(response)
+    Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response())
 }
 
 impl Import {
@@ -215,10 +213,7 @@ impl Import {
     fn operation(&self, line: &[u8]) -> Result<Operation, Problem> {
         let step: ChangeBody = json::object(line)?;
         if step.table.is_some() {
-            return Err(Problem::new(
-                ErrorCode::BadJson,
-                "`table` is in the path and the same for all lines",
-            ));
+            return Err(Problem::bad_json("`table` is in the path and the same for all lines"));
         }
         if step.id.is_none() {
             let detail =
@@ -251,26 +246,21 @@ impl Import {
         let mut pause = PAUSES.0;
         loop {
             let asks = left.iter().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-            let answers = self.request.app.submit_batch(&self.request.auth, asks).await;
-            let outcomes: Vec<_> = match answers {
-                Ok(answers) => left
-                    .iter()
-                    .zip(answers)
-                    .map(|((_, operation), answer)| {
-                        batch::outcome(&self.table, operation.partition(), answer)
-                    })
-                    .collect(),
+            let outcomes: Vec<_> = match self.request.app.submit_batch(&self.request.auth, asks).await {
+                Ok(responses) => {
+                    responses.into_iter().map(|response| Ok(operation_outcome(response)?)).collect()
+                }
                 Err(problem) => left.iter().map(|_| Err(problem.clone())).collect(),
             };
             let before = left.len();
             let mut again = Vec::new();
             for ((line, operation), outcome) in left.into_iter().zip(outcomes) {
                 match outcome {
-                    Ok(outcome) if outcome.details.probably_seen => self.progress.probably_seen += 1,
-                    Ok(outcome) if outcome.details.replayed => self.progress.replayed += 1,
-                    Ok(outcome) if outcome.details.applied => self.progress.applied += 1,
-                    Ok(_) => self.progress.refused += 1,
-                    Err(problem) if is_retried(problem.code) && since.elapsed() < timeout => {
+                    Ok(OperationOutcome::ProbablySeen) => self.progress.probably_seen += 1,
+                    Ok(OperationOutcome::Replayed(_)) => self.progress.replayed += 1,
+                    Ok(OperationOutcome::Fresh(result)) if result.applied => self.progress.applied += 1,
+                    Ok(OperationOutcome::Fresh(_)) => self.progress.refused += 1,
+                    Err(problem) if is_retried(&problem) && since.elapsed() < timeout => {
                         again.push((line, operation))
                     }
                     Err(problem) => self.fail(line, problem),
@@ -349,9 +339,9 @@ impl Import {
     }
 }
 
-/// Whether the import retries after this error.
-fn is_retried(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::Busy | ErrorCode::Full | ErrorCode::OutcomeUnknown)
+/// Whether the import retries after this problem.
+fn is_retried(problem: &Problem) -> bool {
+    matches!(problem.code, ErrorCode::Busy | ErrorCode::Full | ErrorCode::OutcomeUnknown)
 }
 
 fn closing() -> Problem {

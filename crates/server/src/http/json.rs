@@ -2,56 +2,50 @@
 
 use std::fmt;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use super::problem::{ErrorCode, Problem};
+use super::problem::Problem;
 use super::suggestion::nearest;
 
+/// A successful response with a JSON body.
+pub fn ok(body: &impl Serialize) -> Response {
+    response(StatusCode::OK, body)
+}
+
 /// A response with a JSON body.
-pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
+pub fn response(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
-        Ok(text) => {
-            let mut response = Response::new(Body::from(text));
-            *response.status_mut() = status;
-            let json = HeaderValue::from_static("application/json");
-            response.headers_mut().insert(header::CONTENT_TYPE, json);
-            response
-        }
+        Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
         // Only maps with keys that are not strings fail, and no body has one.
-        Err(error) => {
-            let mut response = Response::new(Body::from(error.to_string()));
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            response
-        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
 /// Parses a body.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
-    serde_json::from_slice(text).map_err(|error| Problem::new(ErrorCode::BadJson, explain(&error)))
+    serde_json::from_slice(text).map_err(|error| Problem::bad_json(explain(&error)))
 }
 
 /// Parses a body that is an object. Serde would also accept a list of the values of its members.
 pub fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
     match text.trim_ascii_start().first() {
         None | Some(b'{') => read(text),
-        Some(_) => Err(Problem::new(ErrorCode::BadJson, "expected a JSON object: {...}")),
+        Some(_) => Err(Problem::bad_json("expected a JSON object: {...}")),
     }
 }
 
 /// The message of serde in the terms of the documentation.
 fn explain(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let hint = unknown_member(&text).and_then(|(member, known)| {
-        let nearest = nearest(member, known.iter().copied())?;
-        Some(format!("; did you mean `{nearest}`?"))
-    });
-    let text = text.replace("unknown field", "unknown member").replace("missing field", "missing member");
-    let text = text.replace("duplicate field", "a member that is there twice:");
-    format!("{text}{}", hint.unwrap_or_default())
+    let nearest = unknown_member(&text).and_then(|(member, known)| nearest(member, known));
+    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+    text.replace("unknown field", "unknown member")
+        .replace("missing field", "missing member")
+        .replace("duplicate field", "a member that is there twice:")
+        + &hint
 }
 
 /// The unknown member and the known ones, from the message of serde: "unknown field `x`, expected one of `a`,
@@ -124,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_member_and_the_position() {
         let misspelt = detail(r#"{"detla":1}"#);
         assert!(misspelt.starts_with("unknown member `detla`, expected `delta` or `column`"), "{misspelt}");
         assert!(misspelt.ends_with("did you mean `delta`?"), "{misspelt}");
@@ -137,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_as_numbers_or_strings() {
+    fn integers_are_numbers_or_strings() {
         for text in ["9223372036854775807", "\"9223372036854775807\"", "-1", "\"-1\""] {
             let number: JsonInteger = serde_json::from_str(text).unwrap();
             assert_eq!(number.0.to_string(), text.trim_matches('"'));

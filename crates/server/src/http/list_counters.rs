@@ -5,11 +5,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jeton_core::{Cell, Column, Table};
 use jeton_engine::Ask;
 
-use super::counters::{Counter, Counters, ROWS_MAX, value};
-use super::problem::{ErrorCode, Problem};
+use super::counters::{Counter, Counters, ROWS_MAX};
+use super::problem::Problem;
 use super::query::Query;
 use super::request_context::RequestContext;
 use crate::Service;
+use crate::service::read_value;
 
 /// Default number of counters of a page.
 const PAGE: usize = 100;
@@ -17,14 +18,13 @@ const PAGE: usize = 100;
 /// Maximum number of reads for a page. A page ends early if the store lists only empty cells.
 const ROUNDS_MAX: usize = 16;
 
-/// A page of counters.
 pub async fn page(
     request: &RequestContext,
     table: &std::sync::Arc<Table>,
     query: &Query,
 ) -> Result<Counters, Problem> {
     if query.one("column")?.is_some() {
-        return Err(Problem::new(ErrorCode::BadRequest, "`column` requires `row`; a list has all columns"));
+        return Err(Problem::bad_request("`column` requires `row`; a list has all columns"));
     }
     let limit = query.number("limit", PAGE, ROWS_MAX)?;
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
@@ -39,17 +39,17 @@ pub async fn page(
     };
     let mut counters = Vec::new();
     for _ in 0..ROUNDS_MAX {
-        let parsed = limit - counters.len();
+        let missing = limit - counters.len();
         let (this, prefix, from) = (table.clone(), prefix.clone(), after.clone());
-        let list = move |service: &Service| service.engine.list(&this, &prefix, from.as_ref(), parsed);
+        let list = move |service: &Service| service.engine.list(&this, &prefix, from.as_ref(), missing);
         let cells = request.app.aside(list).await??;
-        let is_last = cells.len() < parsed;
-        let answers =
+        let is_last = cells.len() < missing;
+        let responses =
             request.app.submit_batch(&request.auth, cells.iter().cloned().map(Ask::Read).collect()).await?;
         after = cells.last().cloned().or(after);
-        for (cell, answer) in cells.iter().zip(answers) {
+        for (cell, response) in cells.iter().zip(responses) {
             // The cell may have been deleted or have expired since the flush.
-            if let Some(value) = value(answer)? {
+            if let Some(value) = read_value(response)? {
                 counters.push(Counter::new(table, cell, Some(value)));
             }
         }
@@ -66,15 +66,16 @@ pub async fn page(
 
 /// Parses the cursor, which is untrusted: it must be a cell of this table with this prefix.
 fn read_cursor(service: &Service, table: &Table, prefix: &[u8], cursor: &str) -> Result<Cell, Problem> {
-    let wrong = || {
-        let detail = "`after` is not `next` of a page of this table with this prefix; start without it";
-        Problem::new(ErrorCode::BadRequest, detail)
+    let parse = || {
+        let cell = Cell::from_bytes(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let (row, column) = cell.row_and_column();
+        let column = if column.is_empty() { Column::unnamed() } else { Column::parse(column).ok()? };
+        let same = service.engine.cell(table, &row, &column).ok()?;
+        (same == cell && row.starts_with(prefix)).then_some(cell)
     };
-    let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| wrong())?;
-    let cell = Cell::from_bytes(&bytes).map_err(|_| wrong())?;
-    let (row, column) = cell.row_and_column();
-    let column =
-        if column.is_empty() { Column::unnamed() } else { Column::parse(column).map_err(|_| wrong())? };
-    let same = service.engine.cell(table, &row, &column).map_err(|_| wrong())?;
-    if same == cell && row.starts_with(prefix) { Ok(cell) } else { Err(wrong()) }
+    parse().ok_or_else(|| {
+        Problem::bad_request(
+            "`after` is not `next` of a page of this table with this prefix; start without it",
+        )
+    })
 }

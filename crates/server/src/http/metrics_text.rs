@@ -14,7 +14,6 @@ use crate::Service;
 use crate::latency_histogram::LatencyHistogram;
 use crate::metrics::FAMILIES;
 
-/// The metrics at this time.
 pub fn encode(service: &Arc<Service>) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ServiceCollector(Arc::clone(service))));

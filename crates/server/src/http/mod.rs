@@ -23,7 +23,7 @@
 //! | `POST /v1/admin/backup` | copies the store | to administer the server |
 //! | `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/problems/..`, `/` | for machines and people | none |
 //!
-//! What must hold for every path: an id comes from the body or from the header `Idempotency-Key` and is
+//! What must hold for every path: the id is in the body or in the header `Idempotency-Key` and is
 //! parsed in a format of the table; an error is `application/problem+json` with cause and remedy; every size
 //! that a client chooses has a limit; no token is logged or repeated.
 
@@ -61,6 +61,8 @@ mod write_timeout;
 
 use std::sync::Arc;
 
+#[cfg(test)]
+pub(crate) use problem::Problem;
 pub use server::{ConnectionSlot, Server, serve};
 
 use crate::Service;

@@ -5,8 +5,8 @@
 
 use std::sync::LazyLock;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
@@ -14,7 +14,6 @@ use super::{
     backup, batch, branches, counters, events, health, import, operations, tables, transactions, watch,
 };
 
-/// The description, as text.
 static TEXT: LazyLock<String> =
     LazyLock::new(|| Description::openapi().to_pretty_json().map(|text| text + "\n").unwrap_or_default());
 
@@ -24,10 +23,10 @@ static TEXT: LazyLock<String> =
         title = "Jeton",
         description = "A database of counters in which every operation carries an id, and every id counts once.\n\n\
             Create an id before you send an operation, and use the same id for every retry: in the member `id`, or in the header \
-            `Idempotency-Key` (a string in quotes, as draft-ietf-httpapi-idempotency-key-header-06 has it). A retry gets the first answer again, \
-            with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the address of a \
-            page that says what to do.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
-            `:set`, `:reset`, `:delete`, `:put` and for making and changing tables. None includes another. To administer the server is a right of its own.",
+            `Idempotency-Key` (a string in quotes, draft-ietf-httpapi-idempotency-key-header-06). A retry gets the first result again, \
+            with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the path of a \
+            page about them.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
+            `:set`, `:reset`, `:delete`, `:put` and for creating and changing tables. No right includes another. The right to administer the server is separate.",
         license(name = "MIT OR Apache-2.0"),
     ),
     paths(
@@ -62,26 +61,22 @@ impl utoipa::Modify for Tokens {
 }
 
 /// `GET /openapi.json`.
-pub async fn get() -> Response<Body> {
-    let mut response = Response::new(Body::from(TEXT.as_str()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+pub async fn get() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Paths that differ in the names of their parameters only are the same, and may not be there twice.
+    /// Paths that differ only in the names of their parameters are equal.
     #[test]
-    fn no_path_is_described_twice() {
+    fn paths_are_unique() {
         let description: serde_json::Value = serde_json::from_str(&TEXT).unwrap();
+        // Without the names between braces.
         let shape = |path: &String| -> String {
-            // What comes before a bracket that closes is a name, as far as another one opened.
-            path.split('}')
-                .map(|part| part.split('{').next().unwrap_or_default())
-                .collect::<Vec<_>>()
-                .join("{}")
+            let parts = path.split('}').map(|part| part.split('{').next().unwrap_or_default());
+            parts.collect::<Vec<_>>().join("{}")
         };
         let paths = description["paths"].as_object().unwrap();
         let shapes: std::collections::BTreeSet<String> = paths.keys().map(shape).collect();

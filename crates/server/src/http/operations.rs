@@ -1,17 +1,16 @@
 //! Operations of several changes under one id, and the status of an id.
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
 use jeton_auth::Right;
 use jeton_core::limits::CHANGES_MAX;
-use jeton_core::{IdStatus, Operation, OperationError, PartitionId, Table};
+use jeton_core::{Cell, Change, IdStatus, Operation, OperationError, Table};
+use jeton_engine::OperationOutcome;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::change_body::{ChangeBody, ChangeKind};
 use super::json;
-use super::outcome_body::{OutcomeBody, Outcomes};
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::outcome_body::Outcomes;
+use super::problem::{HttpResult, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
 /// Several changes under one id, applied atomically.
@@ -35,14 +34,14 @@ pub struct OperationBody {
 ]}))]
 pub struct IdBody {
     /// The id.
-    pub id: String,
+    id: String,
     /// The table.
-    pub table: String,
+    table: String,
     /// taken: the operation has a result. not-taken: the id is not known yet. probably-taken: a probabilistic
     /// table reports the id as known. forgotten: the id is older than the window, and may have been counted.
-    pub state: &'static str,
+    state: &'static str,
     /// The results: one, unless the id was used in several partitions.
-    pub operations: Vec<Outcomes>,
+    operations: Vec<Outcomes>,
 }
 
 /// Applies several changes under one id atomically.
@@ -58,7 +57,7 @@ pub struct IdBody {
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "several-partitions, and as for add."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn post(mut request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
     // Before the body is read: a client without any right costs nothing more.
     request.may_change(&name)?;
@@ -74,31 +73,25 @@ pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem
     request.spend(body.changes.len().max(1))?;
     let table = request.service().engine.table(&name)?;
     let id = request.id(body.id, table.settings().formats)?;
-    let mut changes = Vec::new();
-    for (at, step) in body.changes.into_iter().enumerate() {
-        changes
-            .push(change(&request, &table, step).map_err(|problem| problem.at(&format!("changes[{at}]")))?);
-    }
-    let operation = Operation::batch(id, changes)?;
-    let partition = operation.partition();
-    let reply = request.app.apply(&request.auth, operation).await?;
-    Ok(Outcomes::of(&table, partition, &reply).respond())
+    let steps = body.changes.into_iter().enumerate();
+    let changes = steps.map(|(at, step)| {
+        change(&request, &table, step).map_err(|problem| problem.at(&format!("changes[{at}]")))
+    });
+    let operation = Operation::batch(id, changes.collect::<Result<_, _>>()?)?;
+    let (partition, reply) = request.apply(operation).await?;
+    let outcome = Outcomes::of(&table, partition, &reply);
+    Ok(outcome.details.respond(&outcome))
 }
 
-fn change(
-    request: &RequestContext,
-    table: &Table,
-    step: ChangeBody,
-) -> Result<(jeton_core::Cell, jeton_core::Change), Problem> {
+fn change(request: &RequestContext, table: &Table, step: ChangeBody) -> Result<(Cell, Change), Problem> {
     for (member, is_there) in [("table", step.table.is_some()), ("id", step.id.is_some())] {
         if is_there {
             let detail = format!("`{member}` belongs to the operation, not to one of its changes");
-            return Err(Problem::new(ErrorCode::BadJson, detail));
+            return Err(Problem::bad_json(detail));
         }
     }
-    let row = step.row()?;
-    let parsed = step.parse()?;
-    Ok((request.service().engine.cell(table, &row, &parsed.column)?, parsed.change))
+    let (cell, parsed) = step.resolve(request, table)?;
+    Ok((cell, parsed.change))
 }
 
 /// Returns the status of an id.
@@ -112,7 +105,7 @@ fn change(
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-invalid."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn get(request: RequestContext) -> HttpResult {
     let (table, id) = (request.table_name()?, request.text_part(4)?);
     look_up(&request, &table, &id).await
 }
@@ -125,38 +118,34 @@ pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
     responses((status = 200, body = IdBody, description = "The status."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As with the table in the path."))
 )]
-pub async fn get_by_query(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn get_by_query(request: RequestContext) -> HttpResult {
     let query = request.query(&["table"])?;
     let table = query.text("table")?.unwrap_or(&request.service().options.default_table).to_owned();
     let id = request.text_part(2)?;
     look_up(&request, &table, &id).await
 }
 
-async fn look_up(request: &RequestContext, name: &str, id: &str) -> Result<Response<Body>, Problem> {
+async fn look_up(request: &RequestContext, name: &str, id: &str) -> HttpResult {
     request.may(name, Right::Read)?;
     request.spend(1)?;
     let table = request.service().engine.table(name)?;
     let id = table.settings().formats.parse(id)?;
     let found = request.app.in_time(request.service().engine.operation(&table, &id)).await??;
-    let is = |matches: fn(&IdStatus) -> bool| found.iter().any(|(_, known)| matches(known));
-    let state = if is(|known| matches!(known, IdStatus::Yes(_))) {
+    let is = |matches: fn(&IdStatus) -> bool| found.iter().any(|(_, status)| matches(status));
+    let state = if is(|status| matches!(status, IdStatus::Yes(_))) {
         "taken"
-    } else if is(|known| matches!(known, IdStatus::Probably)) {
+    } else if is(|status| matches!(status, IdStatus::Probably)) {
         "probably-taken"
-    } else if is(|known| matches!(known, IdStatus::Forgotten)) {
+    } else if is(|status| matches!(status, IdStatus::Forgotten)) {
         "forgotten"
     } else {
         "not-taken"
     };
-    let operations =
-        found.iter().filter_map(|(partition, known)| remembered(&table, *partition, known)).collect();
+    let results = found.into_iter().filter_map(|(partition, status)| match status {
+        IdStatus::Yes(result) => Some((partition, OperationOutcome::Replayed(result))),
+        _ => None,
+    });
+    let operations = results.map(|(partition, reply)| Outcomes::of(&table, partition, &reply)).collect();
     let body = IdBody { id: id.to_string(), table: table.name.clone(), state, operations };
-    Ok(json::response(StatusCode::OK, &body))
-}
-
-fn remembered(table: &Table, partition: PartitionId, known: &IdStatus) -> Option<Outcomes> {
-    let IdStatus::Yes(answer) = known else { return None };
-    let values = answer.values.as_slice().to_vec();
-    let values_text = values.iter().map(|value| value.map(|value| value.to_string())).collect();
-    Some(Outcomes { values, values_text, details: OutcomeBody::remembered(table, partition, answer) })
+    Ok(json::ok(&body))
 }

@@ -1,7 +1,7 @@
 //! The JSON of the outcome of an operation.
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
 use jeton_core::rfc3339;
 use jeton_core::{Durability, Mode, OperationResult, PartitionId, Table};
 use jeton_engine::OperationOutcome;
@@ -78,7 +78,7 @@ pub struct Outcomes {
 /// The result of one operation of a list: its outcome with status 200, or a problem.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub enum ReplySource {
+pub enum OperationResponse {
     /// The operation has an outcome.
     Answered {
         /// 200.
@@ -95,10 +95,9 @@ pub enum ReplySource {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OutcomeList {
     /// One result for each operation.
-    pub results: Vec<ReplySource>,
+    pub results: Vec<OperationResponse>,
 }
 
-/// The name of a mode.
 pub fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Exact => "exact",
@@ -106,7 +105,6 @@ pub fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// The name of a durability.
 pub fn durability(durability: Durability) -> &'static str {
     match durability {
         Durability::Strict => "strict",
@@ -115,32 +113,23 @@ pub fn durability(durability: Durability) -> &'static str {
 }
 
 impl OutcomeBody {
-    fn new(table: &Table, partition: PartitionId, answer: Option<&OperationResult>) -> Self {
-        let settings = table.settings();
+    fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
+        let (settings, result) = (table.settings(), result(reply));
         Self {
-            applied: answer.is_some_and(|answer| answer.applied),
-            replayed: false,
-            probably_seen: answer.is_none(),
+            applied: result.is_some_and(|result| result.applied),
+            replayed: matches!(reply, OperationOutcome::Replayed(_)),
+            probably_seen: result.is_none(),
             partition: partition.0,
-            slot: answer.map(|answer| answer.slot),
-            time: answer.map(|answer| rfc3339::format(answer.millis)),
+            slot: result.map(|result| result.slot),
+            time: result.map(|result| rfc3339::format(result.millis)),
             mode: mode(settings.mode),
             durability: durability(settings.durability),
         }
     }
 
-    /// The outcome of a stored result.
-    pub fn remembered(table: &Table, partition: PartitionId, answer: &OperationResult) -> Self {
-        Self { replayed: true, ..Self::new(table, partition, Some(answer)) }
-    }
-
-    fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
-        let replayed = matches!(reply, OperationOutcome::Replayed(_));
-        Self { replayed, ..Self::new(table, partition, answer(reply)) }
-    }
-
-    fn respond(&self, body: &impl Serialize) -> Response<Body> {
-        let mut response = json::response(StatusCode::OK, body);
+    /// The response with a body that includes this.
+    pub fn respond(&self, body: &impl Serialize) -> Response {
+        let mut response = json::ok(body);
         if self.replayed {
             response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         }
@@ -148,9 +137,9 @@ impl OutcomeBody {
     }
 }
 
-fn answer(reply: &OperationOutcome) -> Option<&OperationResult> {
+fn result(reply: &OperationOutcome) -> Option<&OperationResult> {
     match reply {
-        OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer) => Some(answer),
+        OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result) => Some(result),
         OperationOutcome::ProbablySeen => None,
     }
 }
@@ -160,33 +149,21 @@ fn text(value: &Option<i64>) -> Option<String> {
 }
 
 impl Outcome {
-    /// The outcome of an operation on one cell.
     pub fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
-        let value = answer(reply).and_then(|answer| answer.values.as_slice().first().copied().flatten());
+        let value = result(reply).and_then(|result| result.values.as_slice().first().copied().flatten());
         Self { value, value_text: text(&value), details: OutcomeBody::of(table, partition, reply) }
-    }
-
-    /// The response with this outcome.
-    pub fn respond(&self) -> Response<Body> {
-        self.details.respond(self)
     }
 }
 
 impl Outcomes {
-    /// The outcome of an operation of several changes.
     pub fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
-        let values = answer(reply).map(|answer| answer.values.as_slice().to_vec()).unwrap_or_default();
+        let values = result(reply).map(|result| result.values.as_slice().to_vec()).unwrap_or_default();
         let values_text = values.iter().map(text).collect();
         Self { values, values_text, details: OutcomeBody::of(table, partition, reply) }
     }
-
-    /// The response with this outcome.
-    pub fn respond(&self) -> Response<Body> {
-        self.details.respond(self)
-    }
 }
 
-impl From<Result<Outcome, Problem>> for ReplySource {
+impl From<Result<Outcome, Problem>> for OperationResponse {
     fn from(result: Result<Outcome, Problem>) -> Self {
         match result {
             Ok(outcome) => Self::Answered { status: StatusCode::OK.as_u16(), outcome },

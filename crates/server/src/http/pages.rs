@@ -2,25 +2,21 @@
 
 use std::sync::LazyLock;
 
-use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::problem::{ErrorCode, Problem};
+use super::problem::{ErrorCode, HttpResult, Problem};
 
 const START: &str = include_str!("start.html");
 
 /// The content security policy: the inline script and style of the pages, requests to this server, and
 /// nothing else.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
-    let hash = |tag: &str| {
-        let inside =
-            START.split_once(&format!("<{tag}>")).and_then(|(_, rest)| rest.split_once(&format!("</{tag}>")));
-        STANDARD.encode(Sha256::digest(inside.map_or("", |(inside, _)| inside)))
-    };
+    let hash = |tag: &str| STANDARD.encode(Sha256::digest(element(tag)));
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'",
@@ -29,38 +25,35 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-fn page(text: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    if let Ok(policy) = HeaderValue::from_str(&POLICY) {
-        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    response
+/// The content of an element of the start page.
+fn element(tag: &str) -> &'static str {
+    let inside =
+        START.split_once(&format!("<{tag}>")).and_then(|(_, rest)| rest.split_once(&format!("</{tag}>")));
+    inside.map_or("", |(inside, _)| inside)
+}
+
+fn page(text: String) -> Response {
+    let content_type = (header::CONTENT_TYPE, "text/html; charset=utf-8");
+    ([content_type, (header::CONTENT_SECURITY_POLICY, POLICY.as_str())], text).into_response()
 }
 
 /// The page at `/`.
-pub async fn start() -> Response<Body> {
+pub async fn start() -> Response {
     page(START.to_owned())
 }
 
-/// The style of the start page, which the policy allows by its hash on the other pages too.
-fn style() -> &'static str {
-    let inside = START.split_once("<style>").and_then(|(_, rest)| rest.split_once("</style>"));
-    inside.map_or("", |(style, _)| style)
-}
-
+/// A page in the style of the start page, which the policy allows by its hash.
 fn around(title: &str, content: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>{title}</title><style>{}</style></head>\n<body>\n{content}\n<p><a href=\"/problems\">All problems</a> · \
          <a href=\"/\">Jeton</a></p>\n</body>\n</html>\n",
-        style()
+        element("style")
     )
 }
 
 /// The page at `/problems`: the table of errors.
-pub async fn problems() -> Response<Body> {
+pub async fn problems() -> Response {
     let mut list =
         String::from("<h1>Problems</h1>\n<table><tr><th>status</th><th>problem</th><th>meaning</th></tr>\n");
     for error in ErrorCode::all() {
@@ -73,7 +66,7 @@ pub async fn problems() -> Response<Body> {
 }
 
 /// The page at `/problems/{code}`: the meaning of one error and what to do about it.
-pub async fn problem(request: Request) -> Result<Response<Body>, Problem> {
+pub async fn problem(request: Request) -> HttpResult {
     let error = ErrorCode::from_problem_type(request.uri().path()).ok_or_else(|| {
         Problem::new(ErrorCode::NotFound, "this problem does not exist; /problems lists them")
     })?;

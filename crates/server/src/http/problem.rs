@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use jeton_core::ErrorCode;
 
-/// An error response: the error and its particulars.
+/// The response of a handler.
+pub type HttpResult = Result<Response, Problem>;
+
+/// An error response.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// The row of the table of errors.
     pub code: ErrorCode,
-    /// The particulars of this occurrence, for people.
+    /// The cause of this occurrence, for people.
     pub detail: String,
-    /// The particulars of this occurrence, for programs.
+    /// The further members of the body, for programs.
     pub extra: Map<String, Value>,
-    /// The value of the header `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The value of the header `WWW-Authenticate`.
+    /// The header `WWW-Authenticate`.
     challenge: Option<&'static str>,
 }
 
@@ -48,26 +48,30 @@ pub struct ProblemBody {
 }
 
 impl Problem {
-    /// A problem without further members.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), extra: Map::new(), retry_after: None, challenge: None }
     }
 
-    /// Adds a member to the body.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(ErrorCode::BadRequest, detail)
+    }
+
+    pub fn bad_json(detail: impl Into<String>) -> Self {
+        Self::new(ErrorCode::BadJson, detail)
+    }
+
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.extra.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the header `Retry-After`.
     #[must_use]
     pub fn retry_in(mut self, time: Duration) -> Self {
         self.retry_after = Some(time);
         self
     }
 
-    /// Sets the header `WWW-Authenticate`.
     #[must_use]
     pub fn with_challenge(mut self, challenge: &'static str) -> Self {
         self.challenge = Some(challenge);
@@ -81,19 +85,15 @@ impl Problem {
         self
     }
 
-    /// The status of the response.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// The seconds of `Retry-After`, rounded up and at least one.
     fn seconds(&self) -> Option<u64> {
-        self.retry_after
-            .map(|time| time.as_secs() + u64::from(time.subsec_nanos() > 0))
-            .map(|time| time.max(1))
+        self.retry_after.map(|time| (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1))
     }
 
-    /// The body of the response.
     pub fn into_body(mut self) -> ProblemBody {
         if let Some(seconds) = self.seconds() {
             self.extra.insert("retry_after_seconds".into(), seconds.into());
@@ -110,7 +110,7 @@ impl Problem {
 }
 
 impl IntoResponse for Problem {
-    fn into_response(self) -> Response<Body> {
+    fn into_response(self) -> Response {
         let (status, seconds, challenge) = (self.status(), self.seconds(), self.challenge);
         let mut response = super::json::response(status, &self.into_body());
         let headers = response.headers_mut();

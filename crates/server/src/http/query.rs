@@ -1,9 +1,8 @@
 //! The query of a request: names with values of any bytes, some of them repeated.
 
-use super::problem::{ErrorCode, Problem};
+use super::problem::Problem;
 use super::suggestion::nearest;
 
-/// The query of a request.
 pub struct Query(Vec<(String, Vec<u8>)>);
 
 impl Query {
@@ -14,26 +13,23 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = percent_decode(&value.replace('+', " "));
             let Some(name) = known.iter().find(|known| **known == name) else {
-                let known_ones = known.join(", ");
-                let hint = match nearest(name, known.iter().copied()) {
-                    Some(nearest) => format!("; did you mean `{nearest}`?"),
-                    None => String::new(),
-                };
-                let detail =
-                    format!("The query has the unknown name `{name}`{hint} Known are: {known_ones}.");
-                return Err(Problem::new(ErrorCode::BadRequest, detail));
+                let hint = nearest(name, known.iter().copied())
+                    .map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+                return Err(Problem::bad_request(format!(
+                    "The query has the unknown name `{name}`{hint} Known are: {}.",
+                    known.join(", ")
+                )));
             };
             let value = value.ok_or_else(|| {
                 let detail =
                     format!("In the query, `{name}` has a % that is not followed by two hexadecimal digits.");
-                Problem::new(ErrorCode::BadRequest, detail)
+                Problem::bad_request(detail)
             })?;
             pairs.push(((*name).to_owned(), value));
         }
         Ok(Self(pairs))
     }
 
-    /// All values of a name.
     pub fn all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_slice())
     }
@@ -43,15 +39,14 @@ impl Query {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (first, None) => Ok(first),
-            _ => Err(Problem::new(ErrorCode::BadRequest, format!("The query has `{name}` more than once."))),
+            _ => Err(Problem::bad_request(format!("The query has `{name}` more than once."))),
         }
     }
 
     /// The only value of a name as text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
-        let text = |value| std::str::from_utf8(value);
-        let wrong = |_| Problem::new(ErrorCode::BadRequest, format!("In the query, `{name}` is not UTF-8."));
-        self.one(name)?.map(text).transpose().map_err(wrong)
+        let wrong = |_| Problem::bad_request(format!("In the query, `{name}` is not UTF-8."));
+        self.one(name)?.map(std::str::from_utf8).transpose().map_err(wrong)
     }
 
     /// A number from 1 to a limit.
@@ -62,7 +57,7 @@ impl Query {
             _ => {
                 let detail =
                     format!("In the query, `{name}` must be an integer from 1 to {max}, not {text:?}.");
-                Err(Problem::new(ErrorCode::BadRequest, detail))
+                Err(Problem::bad_request(detail))
             }
         }
     }
@@ -107,10 +102,8 @@ mod tests {
     #[test]
     fn a_misspelt_name_gets_a_suggestion() {
         let error = Query::read(Some("prefx=a"), &["prefix", "limit"]).err().unwrap();
-        assert!(
-            error.detail.contains("`prefx`") && error.detail.contains("did you mean `prefix`?"),
-            "{}",
-            error.detail
-        );
+        let expected =
+            "The query has the unknown name `prefx`; did you mean `prefix`? Known are: prefix, limit.";
+        assert_eq!(error.detail, expected);
     }
 }

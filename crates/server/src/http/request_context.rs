@@ -7,20 +7,20 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use jeton_auth::{AuthContext, AuthError, Right, Throttled};
-use jeton_core::{Formats, OpId, Table};
+use jeton_core::{Formats, OpId, Operation, PartitionId, Table};
+use jeton_engine::{Ask, EngineError, OperationOutcome};
 use serde::de::DeserializeOwned;
 
 use super::problem::{ErrorCode, Problem};
 use super::query::{Query, percent_decode};
 use super::state::App;
 use super::{body, idempotency_key, json};
+use crate::service::operation_outcome;
 use crate::{Metric, Service};
 
 /// A request whose client is authenticated.
 pub struct RequestContext {
-    /// The state that all requests share.
     pub app: App,
-    /// The identity of the client.
     pub auth: AuthContext,
     /// The head of the request.
     pub parts: Parts,
@@ -61,11 +61,10 @@ fn authenticate(service: &Service, headers: &HeaderMap) -> Result<AuthContext, P
 pub fn denied(service: &Service, why: AuthError) -> Problem {
     service.metrics.add(Metric::Denied, 1);
     match why {
-        AuthError::NoToken => Problem::new(
-            ErrorCode::Unauthorized,
-            "this server requires a token: Authorization: Bearer jeton_...",
-        )
-        .with_challenge("Bearer realm=\"jeton\""),
+        AuthError::NoToken => {
+            let detail = "this server requires a token: Authorization: Bearer jeton_...";
+            Problem::new(ErrorCode::Unauthorized, detail).with_challenge("Bearer realm=\"jeton\"")
+        }
         why if why.is_about_the_token() => Problem::new(ErrorCode::TokenInvalid, why.to_string())
             .with_challenge("Bearer realm=\"jeton\", error=\"invalid_token\""),
         AuthError::Right(right) => {
@@ -86,7 +85,6 @@ pub fn throttled(service: &Service, why: Throttled) -> Problem {
 }
 
 impl RequestContext {
-    /// The service.
     pub fn service(&self) -> &Service {
         &self.app.service
     }
@@ -97,14 +95,12 @@ impl RequestContext {
         self.auth.may(table, right, service.millis()).map_err(|why| denied(service, why))
     }
 
-    /// Checks the right to administer the server.
     pub fn may_administer(&self) -> Result<(), Problem> {
         let service = self.service();
         self.auth.may_administer(service.millis()).map_err(|why| denied(service, why))
     }
 
-    /// Checks that the client may change a table in some way; the right of each change is checked with the
-    /// change.
+    /// Checks that the client may change a table. The caller checks the right of each change.
     pub fn may_change(&self, table: &str) -> Result<(), Problem> {
         // Not counted as denied: one of the two rights suffices.
         match self.auth.may(table, Right::Admin, self.service().millis()) {
@@ -119,20 +115,26 @@ impl RequestContext {
         self.auth.spend(service.millis(), operations as u64).map_err(|why| throttled(service, why))
     }
 
+    /// Applies an operation. Returns its partition and its outcome.
+    pub async fn apply(&self, operation: Operation) -> Result<(PartitionId, OperationOutcome), Problem> {
+        let partition = operation.partition();
+        let response = self.app.submit_batch(&self.auth, vec![Ask::Apply(operation)]).await?.pop();
+        Ok((partition, operation_outcome(response.ok_or(EngineError::Closed)?)?))
+    }
+
     /// The raw segment `at` of the path, counted from 0: `/v1/tables/clicks` has three.
     pub fn raw_part(&self, at: usize) -> &str {
         self.parts.uri.path().split('/').nth(at + 1).unwrap_or_default()
     }
 
-    /// A decoded segment of the path.
     pub fn part(&self, at: usize) -> Result<Vec<u8>, Problem> {
         decoded(self.raw_part(at))
     }
 
     /// A decoded segment of the path as text.
     pub fn text_part(&self, at: usize) -> Result<String, Problem> {
-        let wrong = |_| Problem::new(ErrorCode::BadRequest, "a segment of the path is not UTF-8");
-        String::from_utf8(self.part(at)?).map_err(wrong)
+        let malformed = |_| Problem::bad_request("a segment of the path is not UTF-8");
+        String::from_utf8(self.part(at)?).map_err(malformed)
     }
 
     /// The name of the table in a path that begins with `/v1/tables/{table}`.
@@ -158,7 +160,6 @@ impl RequestContext {
         value.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// The whole body.
     pub async fn whole(&mut self) -> Result<Bytes, Problem> {
         let options = &self.app.service.options;
         let body = self.body.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -196,10 +197,7 @@ impl RequestContext {
 
     /// The id of the operation: from the body, or from the header `Idempotency-Key`.
     pub fn id(&self, in_body: Option<String>, formats: Formats) -> Result<Option<OpId>, Problem> {
-        let in_header = idempotency_key::read(&self.parts.headers).map_err(|why| {
-            Problem::new(ErrorCode::IdInvalid, format!("the header Idempotency-Key is malformed: {why}"))
-        })?;
-        let text = match (in_body, in_header) {
+        let text = match (in_body, self.idempotency_key()?) {
             (Some(body), Some(header)) if body != header => {
                 let detail = format!(
                     "the body has the id {body:?} and the header Idempotency-Key {header:?}: send one, or the same in both"
@@ -211,20 +209,26 @@ impl RequestContext {
         Ok(text.map(|text| formats.parse(&text)).transpose()?)
     }
 
+    /// The string in the header `Idempotency-Key`.
+    pub fn idempotency_key(&self) -> Result<Option<String>, Problem> {
+        idempotency_key::read(&self.parts.headers).map_err(|why| {
+            Problem::new(ErrorCode::IdInvalid, format!("the header Idempotency-Key is malformed: {why}"))
+        })
+    }
+
     /// Rejects the header `Idempotency-Key` where every item has an id of its own.
     pub fn no_key(&self) -> Result<(), Problem> {
         if self.parts.headers.contains_key(idempotency_key::NAME) {
             let detail = "every item has an id of its own in its member \"id\"; the header Idempotency-Key is not allowed";
-            return Err(Problem::new(ErrorCode::BadRequest, detail));
+            return Err(Problem::bad_request(detail));
         }
         Ok(())
     }
 }
 
-/// Decodes a segment of a path.
 pub fn decoded(part: &str) -> Result<Vec<u8>, Problem> {
     percent_decode(part).ok_or_else(|| {
         let detail = "a % in the path is not followed by two hexadecimal digits; the % itself is %25";
-        Problem::new(ErrorCode::BadRequest, detail)
+        Problem::bad_request(detail)
     })
 }

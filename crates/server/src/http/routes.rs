@@ -1,4 +1,4 @@
-//! The routes.
+//! The routes of the HTTP API.
 
 use std::time::Instant;
 
@@ -20,7 +20,6 @@ use crate::Metric;
 /// The default content security policy: a browser may load nothing.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
 
-/// The routes of a service.
 pub fn router(app: App) -> Router {
     Router::new()
         .route("/v1/tables/{table}/counters", get(counters::many))
@@ -83,7 +82,7 @@ async fn around(
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(POLICY);
     if is_data {
-        // Values change, and a cache must not keep what required a token.
+        // Values change, and a cache must not store data that requires a token.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     let route = route.as_ref().map(MatchedPath::as_str);

@@ -23,7 +23,8 @@ use super::problem::{ErrorCode, Problem};
 use super::routes;
 use super::state::App;
 use super::write_timeout::WriteTimeout;
-use crate::accept_loop::accept;
+use crate::accept_loop::{accept, drain};
+use crate::service::OpenConnection;
 use crate::{Metric, Service};
 
 /// Maximum size of the head of a request, and of the read-ahead of a body.
@@ -43,24 +44,18 @@ static TOO_MANY_CONNECTIONS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The HTTP server.
+/// Serves HTTP connections.
 pub struct Server {
     service: Arc<Service>,
     router: axum::Router,
     closing: watch::Sender<bool>,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 /// A permit for a connection, released on drop.
 pub struct ConnectionSlot {
-    service: Arc<Service>,
+    _open: OpenConnection,
     _permit: OwnedSemaphorePermit,
-}
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        self.service.metrics.take(Metric::HttpOpen, 1);
-    }
 }
 
 /// The remote address of a connection.
@@ -81,8 +76,8 @@ impl Server {
     pub fn new(service: Arc<Service>) -> Self {
         let (closing, is_closing) = watch::channel(false);
         let router = routes::router(App { service: service.clone(), closing: is_closing });
-        let places = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
-        Self { service, router, closing, places }
+        let slots = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
+        Self { service, router, closing, slots }
     }
 
     /// Serves until `shutdown` completes, then responds to the requests in flight and returns.
@@ -92,21 +87,17 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
         let server = Arc::new(self);
-        let mut connections = accept(listener, shutdown, |stream, peer, connections| {
-            server.clone().welcome(stream, peer, connections);
+        let connections = accept(listener, shutdown, |stream, peer, connections| {
+            server.clone().accept(stream, peer, connections);
         })
         .await;
         server.close();
-        let timeout = server.service.options.request_timeout + SHUTDOWN_GRACE;
-        let all_ended = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(timeout, all_ended).await.is_err() {
-            tracing::warn!(open = connections.len(), "closed connections that did not end in time");
-        }
+        drain(connections, server.service.options.request_timeout + SHUTDOWN_GRACE).await;
         Ok(())
     }
 
-    fn welcome(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
-        let Some(slot) = self.place() else {
+    fn accept(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
+        let Some(slot) = self.acquire_slot() else {
             // Without waiting: a rejected connection must cost nothing.
             let _best_effort = stream.try_write(TOO_MANY_CONNECTIONS.as_bytes());
             return;
@@ -115,14 +106,13 @@ impl Server {
     }
 
     /// A permit for a connection; `None` at the limit, which is counted.
-    pub fn place(&self) -> Option<ConnectionSlot> {
-        let Ok(permit) = self.places.clone().try_acquire_owned() else {
+    pub fn acquire_slot(&self) -> Option<ConnectionSlot> {
+        let Ok(permit) = self.slots.clone().try_acquire_owned() else {
             self.service.metrics.add(Metric::TurnedAway, 1);
             return None;
         };
-        self.service.metrics.add(Metric::HttpConnections, 1);
-        self.service.metrics.add(Metric::HttpOpen, 1);
-        Some(ConnectionSlot { service: self.service.clone(), _permit: permit })
+        let open = OpenConnection::new(&self.service, Metric::HttpConnections, Metric::HttpOpen);
+        Some(ConnectionSlot { _open: open, _permit: permit })
     }
 
     /// Closes every connection after its request in flight.

@@ -1,4 +1,4 @@
-//! The settings of a table, as people write them.
+//! The settings of a table in JSON.
 
 use std::time::Duration;
 
@@ -12,73 +12,69 @@ use super::outcome_body;
 use super::problem::{ErrorCode, Problem};
 use super::suggestion::nearest;
 
-/// The settings of a table. What is left out takes its default.
+/// The settings of a table. A missing member has its default.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"formats": ["uuid7"], "dated_window": "24h", "expected_ids": 1000000}))]
 pub struct SettingsBody {
-    /// The formats of ids it takes: uuid7, ulid, sequenced, event, opaque. Default: uuid7 alone.
+    /// Accepted formats of ids: uuid7, ulid, sequenced, event, opaque. Default: uuid7.
     pub formats: Option<Vec<String>>,
-    /// How long ids that carry a time are remembered; older ones are refused. Default: 24h.
+    /// Window of dated ids; older ones are rejected. Default: 24h.
     pub dated_window: Option<String>,
-    /// How long opaque ids are remembered after they came. Default: 10m.
+    /// Window of opaque ids, from their arrival. Default: 10m.
     pub opaque_window: Option<String>,
-    /// How far ahead of the server an id may be dated. Default: 60s.
+    /// Maximum time of an id ahead of the clock of the server. Default: 60s.
     pub skew: Option<String>,
-    /// How long a client of sequenced ids may be idle before its session is forgotten. Default: 7d.
+    /// Idle time after which the session of a client with sequenced ids is deleted. Default: 7d.
     pub session_lease: Option<String>,
-    /// exact (default): no new id is ever taken for a known one. probabilistic: with a small probability one
-    /// is, and is dropped.
+    /// exact (default), or probabilistic: with a small probability a new id is reported as known and dropped.
     pub mode: Option<String>,
     /// For probabilistic: that probability, between 1e-9 and 0.1.
     pub target: Option<f64>,
-    /// strict (default): what is acknowledged survives a crash. relaxed: the last moments before a crash may
-    /// be lost.
+    /// strict (default): acknowledged operations survive a crash. relaxed: a crash may lose the last ones.
     pub durability: Option<String>,
-    /// What to do with a write without an id: refuse (default) or at-most-once.
+    /// Effect of a write without an id: refuse (default) or at-most-once.
     pub without_id: Option<String>,
-    /// Ids expected within a window: the size with which the filter begins; it grows. Default: 10000.
+    /// Expected number of ids in a window: the initial size of the filter, which grows. Default: 10000.
     pub expected_ids: Option<JsonInteger>,
-    /// The most bytes of each of the table's filters: a number, or a text such as 64MiB. Default: 1GiB.
+    /// Maximum bytes of each filter of the table: a number, or a text such as 64MiB. Default: 1GiB.
     #[schema(value_type = Option<String>)]
     pub memory_cap: Option<Size>,
 }
 
-/// A size: a number of bytes, or a text.
+/// A number of bytes, or a text with a unit.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Size {
-    /// Bytes.
     Bytes(u64),
-    /// As people write it.
     Text(String),
 }
 
-/// The settings of a table, all of them.
+/// All settings of a table.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Settings {
-    /// The formats of ids it takes.
+    /// Accepted formats of ids.
     formats: Vec<&'static str>,
-    /// How long ids that carry a time are remembered.
+    /// Window of dated ids.
     dated_window: String,
-    /// How long opaque ids are remembered after they came.
+    /// Window of opaque ids, from their arrival.
     opaque_window: String,
-    /// How far ahead of the server an id may be dated.
+    /// Maximum time of an id ahead of the clock of the server.
     skew: String,
-    /// How long a client of sequenced ids may be idle.
+    /// Idle time after which the session of a client with sequenced ids is deleted.
     session_lease: String,
     /// exact or probabilistic.
     mode: &'static str,
-    /// For probabilistic: with what probability a new id may be taken for a known one.
+    /// For probabilistic: the probability that a new id is reported as known.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<f64>,
     /// strict or relaxed.
     durability: &'static str,
     /// refuse or at-most-once.
     without_id: &'static str,
-    /// Ids expected within a window.
+    /// Expected number of ids in a window.
     expected_ids: u64,
-    /// The most bytes of each of the table's filters.
+    /// Maximum bytes of each filter of the table.
     memory_cap: String,
 }
 
@@ -86,15 +82,14 @@ fn wrong(setting: &'static str, why: impl std::fmt::Display) -> Problem {
     Problem::new(ErrorCode::BadSettings, format!("{setting}: {why}")).with("setting", setting)
 }
 
-/// One of a few words.
+/// Finds a word in a list.
 fn choice<T: Copy>(setting: &'static str, word: &str, words: &[(&str, T)]) -> Result<T, Problem> {
     if let Some((_, choice)) = words.iter().find(|(known, _)| *known == word) {
         return Ok(*choice);
     }
     let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
-    let hint = nearest(word, known.iter().copied())
-        .map(|near| format!("; did you mean {near:?}?"))
-        .unwrap_or_default();
+    let near = nearest(word, known.iter().copied());
+    let hint = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
     Err(wrong(setting, format!("{word:?} is none of {}{hint}", known.join(", "))))
 }
 
@@ -104,28 +99,21 @@ fn duration(setting: &'static str, text: Option<&str>, default: Duration) -> Res
 }
 
 impl SettingsBody {
-    /// The settings, if each can be; whether they can be together is seen when a table is made of them.
+    /// Parses each setting. The engine checks their combination.
     pub fn settings(self) -> Result<TableSettings, Problem> {
         let default = TableSettings::default();
-        let formats = match self.formats {
-            None => default.formats,
-            Some(names) => {
-                let words: Vec<_> = Format::ALL.into_iter().map(|format| (format.name(), format)).collect();
-                let mut formats = Formats::NONE;
-                for name in names {
-                    formats = formats.and(choice("formats", &name, &words)?);
-                }
-                formats
-            }
-        };
+        let words: Vec<_> = Format::ALL.into_iter().map(|format| (format.name(), format)).collect();
+        let formats = self.formats.map(|names| {
+            names.iter().try_fold(Formats::NONE, |all, name| {
+                choice("formats", name, &words).map(|format| all.and(format))
+            })
+        });
         let mode = match (self.mode.as_deref(), self.target) {
             (None | Some("exact"), None) => Mode::Exact,
             (Some("probabilistic"), Some(target)) => Mode::Probabilistic { target },
             (Some("probabilistic"), None) => {
-                return Err(wrong(
-                    "target",
-                    "a probabilistic table needs it: the probability that a new id is dropped",
-                ));
+                let why = "a probabilistic table needs it: the probability that a new id is dropped";
+                return Err(wrong("target", why));
             }
             (None | Some("exact"), Some(_)) => {
                 return Err(wrong("target", "it belongs to the mode \"probabilistic\""));
@@ -150,7 +138,7 @@ impl SettingsBody {
                 .map_err(|_| wrong("expected_ids", format!("{number} is not between 1 and 2^40")))?,
         };
         Ok(TableSettings {
-            formats,
+            formats: formats.transpose()?.unwrap_or(default.formats),
             dated_window: duration("dated_window", self.dated_window.as_deref(), default.dated_window)?,
             opaque_window: duration("opaque_window", self.opaque_window.as_deref(), default.opaque_window)?,
             skew: duration("skew", self.skew.as_deref(), default.skew)?,
@@ -171,7 +159,6 @@ impl SettingsBody {
 }
 
 impl Settings {
-    /// These settings.
     pub fn of(settings: &TableSettings) -> Self {
         Self {
             formats: settings.formats.iter().map(Format::name).collect(),
@@ -200,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_can_be_sent_back() {
+    fn settings_round_trip_through_json() {
         let settings = TableSettings {
             formats: Formats::only(Format::Ulid).and(Format::Event),
             mode: Mode::Probabilistic { target: 1e-4 },

@@ -7,35 +7,21 @@
 use std::sync::Arc;
 
 use jeton_auth::AuthContext;
-use jeton_core::Operation;
-use jeton_engine::{Ask, EngineError, OperationOutcome, Response};
+use jeton_engine::{Ask, EngineError, Response};
 use tokio::sync::watch;
 
 use super::error_mapping::SOON;
 use super::problem::{ErrorCode, Problem};
 use crate::Service;
 
-/// The state that all requests share.
 #[derive(Clone)]
 pub struct App {
-    /// The service.
     pub service: Arc<Service>,
     /// Whether the server is shutting down, which ends streams.
     pub closing: watch::Receiver<bool>,
 }
 
 impl App {
-    /// Applies an operation, or reports an unknown outcome after the request timeout.
-    pub async fn apply(&self, auth: &AuthContext, operation: Operation) -> Result<OperationOutcome, Problem> {
-        let (service, auth) = (self.service.clone(), auth.clone());
-        let work = tokio::spawn(async move { service.apply_as(&auth, operation).await });
-        match tokio::time::timeout(self.service.options.request_timeout, work).await {
-            Ok(Ok(reply)) => Ok(reply?),
-            Ok(Err(_)) => Err(EngineError::Closed.into()),
-            Err(_) => Err(outcome_unknown()),
-        }
-    }
-
     /// Applies operations and reads. After the request timeout the outcome of all of them is unknown.
     pub async fn submit_batch(&self, auth: &AuthContext, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
         if asks.is_empty() {
@@ -43,11 +29,21 @@ impl App {
         }
         let (service, auth) = (self.service.clone(), auth.clone());
         let requests = asks.into_iter().map(|ask| service.engine.to_request(ask)).collect();
-        let work = tokio::spawn(async move { service.submit_as(&auth, requests).await });
-        match tokio::time::timeout(self.service.options.request_timeout, work).await {
-            Ok(Ok(responses)) => Ok(responses),
-            Ok(Err(_)) => Err(EngineError::Closed.into()),
-            Err(_) => Err(outcome_unknown()),
+        let unknown = "the operation did not complete within the request timeout and may still take effect: \
+                       retry with the same id";
+        self.complete(unknown, async move { service.submit_as(&auth, requests).await }).await
+    }
+
+    /// Runs work that must complete also if the client disconnects. After the request timeout its outcome is
+    /// unknown.
+    pub async fn complete<T: Send + 'static>(
+        &self,
+        unknown: &str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Problem> {
+        match tokio::time::timeout(self.service.options.request_timeout, tokio::spawn(work)).await {
+            Ok(done) => done.map_err(|_| EngineError::Closed.into()),
+            Err(_) => Err(Problem::new(ErrorCode::OutcomeUnknown, unknown).retry_in(SOON)),
         }
     }
 
@@ -78,10 +74,4 @@ impl App {
             std::future::pending::<()>().await;
         }
     }
-}
-
-fn outcome_unknown() -> Problem {
-    let detail = "the operation did not complete within the request timeout and may still take effect: retry with the \
-                  same id";
-    Problem::new(ErrorCode::OutcomeUnknown, detail).retry_in(SOON)
 }

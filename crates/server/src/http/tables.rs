@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
+use axum::http::StatusCode;
 use jeton_auth::{AuthContext, Exhausted, Quota, Right};
 use jeton_core::{Status, Table, TableSettings};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::json;
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::RequestContext;
 use super::settings::{Settings, SettingsBody};
 use crate::Service;
@@ -100,12 +99,12 @@ fn may_know(auth: &AuthContext, service: &Service, table: &str) -> bool {
     get, path = "/v1/tables", operation_id = "listTables", tag = "tables",
     responses((status = 200, body = TablesBody, description = "The tables, oldest first."))
 )]
-pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn list(request: RequestContext) -> HttpResult {
     request.spend(1)?;
     let catalog = request.service().engine.catalog();
     let known = catalog.iter().filter(|table| may_know(&request.auth, request.service(), &table.name));
     let tables = known.map(|table| TableBody::of(table)).collect();
-    Ok(json::response(StatusCode::OK, &TablesBody { tables }))
+    Ok(json::ok(&TablesBody { tables }))
 }
 
 /// Returns the settings and filters of a table. Requires any right in it.
@@ -115,14 +114,14 @@ pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
     responses((status = 200, body = TableBody, description = "The table."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn get(request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
     if !may_know(&request.auth, request.service(), &name) {
         request.may(&name, Right::Read)?;
     }
     request.spend(1)?;
     let table = request.service().engine.table(&name)?;
-    Ok(json::response(StatusCode::OK, &TableBody::of(&table)))
+    Ok(json::ok(&TableBody::of(&table)))
 }
 
 /// Creates a table or changes its settings.
@@ -137,7 +136,7 @@ pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "bad-json, bad-settings."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "forbidden, quota."))
 )]
-pub async fn put(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn put(mut request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
     request.may(&name, Right::Admin)?;
     request.spend(1)?;

@@ -223,7 +223,6 @@ pub struct TransactionResolved {
 }
 
 impl TransactionResolved {
-    /// The result of resolving a transaction.
     pub fn new(id: RequestId, branches: Vec<ResolvedBranch>) -> Self {
         Self { id: id_text(id), branches: branches.into_iter().map(BranchResolved::from).collect() }
     }

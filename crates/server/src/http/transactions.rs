@@ -6,20 +6,18 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
 use jeton_auth::Right;
 use jeton_core::units;
 use jeton_etx::{AttemptNumber, ProcedureCall, RequestId, SubmitError, TransactionService};
 use serde_json::{Map, Value};
 
 use super::error_mapping::SOON;
-use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::json;
+use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::RequestContext;
 use super::transaction_bodies::{
     PeerBody, TransactionOutcome, TransactionResolved, TransactionStatusBody, TransactionsInDoubt,
 };
-use super::{idempotency_key, json};
 
 /// The header that marks the first attempt of a client.
 const FIRST_TIME: &str = "jeton-first-time";
@@ -62,7 +60,7 @@ const RIGHTS: &str = "transaction.";
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description =
             "busy, not-ready."))
 )]
-pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn post(mut request: RequestContext) -> HttpResult {
     let procedure = request.text_part(2)?;
     request.may(&format!("{RIGHTS}{procedure}"), Right::Add)?;
     request.spend(1)?;
@@ -85,7 +83,7 @@ pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem
     let call = ProcedureCall { procedure, parameters: parameters.into() };
     let timeout = request.service().options.request_timeout;
     match tokio::time::timeout(timeout, transactions.issue(id, call, is_first_time)).await {
-        Ok(outcome) => Ok(json::response(StatusCode::OK, &TransactionOutcome::new(id, outcome?)?)),
+        Ok(outcome) => Ok(json::ok(&TransactionOutcome::new(id, outcome?)?)),
         Err(_) => Err(outcome_unknown("the transaction did not complete within the request timeout")),
     }
 }
@@ -103,7 +101,7 @@ pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description =
             "busy: registers or databases do not respond."))
 )]
-pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn get(request: RequestContext) -> HttpResult {
     request.may(RIGHTS, Right::Read)?;
     request.spend(1)?;
     let id = parse_dated_id(&request.text_part(2)?)?;
@@ -111,7 +109,7 @@ pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
         .status(id)
         .await
         .map_err(|error| Problem::new(ErrorCode::Busy, error).retry_in(SOON))?;
-    Ok(json::response(StatusCode::OK, &TransactionStatusBody::new(id, status)?))
+    Ok(json::ok(&TransactionStatusBody::new(id, status)?))
 }
 
 /// Lists the branches in doubt: prepared branches with their age, decision, coordinator and locks.
@@ -121,10 +119,10 @@ pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
     get, path = "/v1/transactions", operation_id = "listTransactionsInDoubt", tag = "transactions",
     responses((status = 200, body = TransactionsInDoubt, description = "The branches."))
 )]
-pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn list(request: RequestContext) -> HttpResult {
     administer(&request)?;
     let in_doubt = service(&request)?.in_doubt().await;
-    Ok(json::response(StatusCode::OK, &TransactionsInDoubt::from(in_doubt)))
+    Ok(json::ok(&TransactionsInDoubt::from(in_doubt)))
 }
 
 /// Resolves a transaction in doubt.
@@ -137,27 +135,27 @@ pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
     params(("id" = String, Path, description = "The id.")),
     responses((status = 200, body = TransactionResolved, description = "The outcome of each branch."))
 )]
-pub async fn resolve(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn resolve(request: RequestContext) -> HttpResult {
     administer(&request)?;
     let id = parse_dated_id(&request.text_part(2)?)?;
     let branches = service(&request)?.resolve(id).await;
-    Ok(json::response(StatusCode::OK, &TransactionResolved::new(id, branches)))
+    Ok(json::ok(&TransactionResolved::new(id, branches)))
 }
 
 /// `GET /v1/internal/transactions/{id}/attempts/{n}`: whether this server executes an attempt. Other servers
 /// send it.
-pub async fn attempt(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn attempt(request: RequestContext) -> HttpResult {
     request.may(RIGHTS, Right::Read)?;
     let id = parse_id(&request.text_part(3)?)?;
     let attempt: u8 = request
         .text_part(5)?
         .parse()
-        .map_err(|_| Problem::new(ErrorCode::BadRequest, "an attempt is a number from 0 to 255"))?;
+        .map_err(|_| Problem::bad_request("an attempt is a number from 0 to 255"))?;
     let transactions = service(&request)?;
     let (server, incarnation) = transactions.identity();
     let work =
         transactions.executing(id, AttemptNumber(attempt)).map(|executor| format!("{:x}", executor.work));
-    Ok(json::response(StatusCode::OK, &PeerBody { server, incarnation: format!("{incarnation:x}"), work }))
+    Ok(json::ok(&PeerBody { server, incarnation: format!("{incarnation:x}"), work }))
 }
 
 fn administer(request: &RequestContext) -> Result<(), Problem> {
@@ -167,9 +165,9 @@ fn administer(request: &RequestContext) -> Result<(), Problem> {
 
 fn service(request: &RequestContext) -> Result<Arc<dyn TransactionService>, Problem> {
     let transactions = &request.service().transactions;
-    match transactions.desk() {
+    match transactions.service() {
         Some(service) => Ok(service.clone()),
-        None if transactions.is_wanted() => {
+        None if transactions.is_configured() => {
             let detail = "databases or registers have not responded since the start; the log names them";
             Err(Problem::new(ErrorCode::NotReady, detail).retry_in(SOON))
         }
@@ -182,14 +180,10 @@ fn service(request: &RequestContext) -> Result<Arc<dyn TransactionService>, Prob
 }
 
 fn header_id(request: &RequestContext) -> Result<RequestId, Problem> {
-    let text = idempotency_key::read(&request.parts.headers).map_err(|error| {
-        Problem::new(ErrorCode::IdInvalid, format!("the header Idempotency-Key is malformed: {error}"))
-    })?;
-    let text = text.ok_or_else(|| {
-        Problem::new(
-            ErrorCode::IdRequired,
-            "a transaction requires an id: a UUID of version 7 in the header Idempotency-Key, in quotes",
-        )
+    let text = request.idempotency_key()?.ok_or_else(|| {
+        let detail =
+            "a transaction requires an id: a UUID of version 7 in the header Idempotency-Key, in quotes";
+        Problem::new(ErrorCode::IdRequired, detail)
     })?;
     parse_dated_id(&text)
 }
@@ -199,8 +193,7 @@ fn acknowledged(request: &RequestContext, id: RequestId) -> Result<Option<u32>, 
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
     match number {
         Some(number) if number < id.sequence => Ok(Some(number)),
-        _ => Err(Problem::new(
-            ErrorCode::BadRequest,
+        _ => Err(Problem::bad_request(
             "Jeton-Acknowledged must be a number below the sequence number of the request",
         )),
     }

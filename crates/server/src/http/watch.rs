@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::header;
+use axum::response::IntoResponse;
 use jeton_auth::Right;
 use jeton_core::rfc3339;
 use serde::Serialize;
@@ -11,8 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
 use super::body::{self, ReaderGone, Writer};
-use super::counters::text_or_base64;
-use super::problem::{Problem, ProblemBody};
+use super::counters::Address;
+use super::problem::{HttpResult, ProblemBody};
 use super::request_context::RequestContext;
 use crate::ChangeEvent;
 
@@ -24,21 +24,11 @@ const EVERY: Duration = Duration::from_secs(15);
 #[schema(example = json!({
     "table": "clicks", "row": "page-7", "value": 7, "value_text": "7", "partition": 12, "slot": 42, "time": "2026-11-16T07:40:12.000Z"
 }))]
-pub struct ChangeBody {
+pub struct ChangeEventBody {
     /// The table.
     table: String,
-    /// The row, if it is text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    row: Option<String>,
-    /// The row as base64, if it is not text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    row_base64: Option<String>,
-    /// The column, if it is named and is text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    column: Option<String>,
-    /// The column as base64, if it is not text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    column_base64: Option<String>,
+    #[serde(flatten)]
+    address: Address,
     /// The counter after the change; null if the cell is empty or contains bytes.
     value: Option<i64>,
     /// The same as text, for clients whose numbers end at 2^53.
@@ -68,10 +58,10 @@ struct Watch {
     get, path = "/v1/watch", operation_id = "watch", tag = "counters",
     params(("table" = Option<String>, Query, description = "Only changes in this table."),
         ("prefix" = Option<String>, Query, description = "Only changes of rows with this prefix.")),
-    responses((status = 200, body = ChangeBody, content_type = "text/event-stream", description = "Changes, until the connection closes."),
+    responses((status = 200, body = ChangeEventBody, content_type = "text/event-stream", description = "Changes, until the connection closes."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "No token, no right, no such table."))
 )]
-pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+pub async fn get(request: RequestContext) -> HttpResult {
     let query = request.query(&["table", "prefix"])?;
     let table = query.text("table")?.map(str::to_owned);
     if let Some(table) = &table {
@@ -84,9 +74,7 @@ pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
     // No change is missed from here on, which the first line of the response confirms.
     let changes = request.service().changes.subscribe();
     tokio::spawn(Watch { request, table, prefix, writer }.run(changes));
-    let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    Ok(response)
+    Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
 }
 
 type Changes = tokio::sync::broadcast::Receiver<std::sync::Arc<ChangeEvent>>;
@@ -95,13 +83,13 @@ impl Watch {
     async fn run(self, changes: Changes) {
         let app = self.request.app.clone();
         tokio::select! {
-            _gone = self.tell_all(changes) => {}
+            _gone = self.send_all(changes) => {}
             () = self.writer.gone() => {}
             () = app.closed() => {}
         }
     }
 
-    async fn tell_all(&self, mut changes: Changes) -> Result<(), ReaderGone> {
+    async fn send_all(&self, mut changes: Changes) -> Result<(), ReaderGone> {
         self.writer.write(": watching\n\n").await?;
         loop {
             let text = match tokio::time::timeout(EVERY, changes.recv()).await {
@@ -126,22 +114,16 @@ impl Watch {
     /// The event of a change; `None` if the client does not watch it or may not read it.
     fn event(&self, changed: &ChangeEvent) -> Option<String> {
         let service = self.request.service();
-        let (row, column) = changed.cell.row_and_column();
+        let (row, _) = changed.cell.row_and_column();
         let table = service.engine.catalog().get(changed.cell.table())?.name.clone();
         let watched = self.table.as_ref().is_none_or(|only| *only == table) && row.starts_with(&self.prefix);
         if !watched || self.request.auth.may(&table, Right::Read, service.millis()).is_err() {
             return None;
         }
-        let (row, row_base64) = text_or_base64(row);
-        let (column, column_base64) =
-            if column.is_empty() { (None, None) } else { text_or_base64(column.to_vec()) };
         let (partition, slot) = (changed.cell.partition().0, changed.slot);
-        let body = ChangeBody {
+        let body = ChangeEventBody {
             table,
-            row,
-            row_base64,
-            column,
-            column_base64,
+            address: Address::of(&changed.cell),
             value: changed.value,
             value_text: changed.value.map(|value| value.to_string()),
             partition,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Bytes that a client must accept within the timeout, if so many wait: the write size of the RESP server.
+/// Bytes that a client must accept within the timeout, if at least that many wait: the write size of the RESP server.
 const PART_BYTES: usize = 1 << 20;
 
 /// A stream with a write timeout.
@@ -26,12 +26,11 @@ pub struct WriteTimeout<S> {
 }
 
 impl<S: Unpin> WriteTimeout<S> {
-    /// A connection with a client that has this time for each part.
     pub fn new(stream: S, timeout: Duration) -> Self {
         Self { stream, timeout, until: None, taken: 0 }
     }
 
-    /// Does something to the stream. What cannot be done yet breaks it off when it is too late.
+    /// Polls the stream. Fails if it is pending at the deadline.
     fn in_time<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -49,14 +48,23 @@ impl<S: Unpin> WriteTimeout<S> {
         done
     }
 
-    fn took(&mut self, bytes: usize) {
-        self.taken += bytes;
-        if self.taken >= PART_BYTES {
-            self.took_all();
+    /// Polls a write. The deadline starts again after each part.
+    fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        attempt: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let written = self.in_time(context, attempt);
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.taken += bytes;
+            if self.taken >= PART_BYTES {
+                self.reset();
+            }
         }
+        written
     }
 
-    fn took_all(&mut self) {
+    fn reset(&mut self) {
         (self.until, self.taken) = (None, 0);
     }
 }
@@ -67,11 +75,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = self.in_time(context, |stream, context| stream.poll_write(context, bytes));
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.took(bytes);
-        }
-        written
+        self.write(context, |stream, context| stream.poll_write(context, bytes))
     }
 
     fn poll_write_vectored(
@@ -79,11 +83,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = self.in_time(context, |stream, context| stream.poll_write_vectored(context, pieces));
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.took(bytes);
-        }
-        written
+        self.write(context, |stream, context| stream.poll_write_vectored(context, pieces))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -94,7 +94,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.in_time(context, |stream, context| stream.poll_flush(context));
         if let Poll::Ready(Ok(())) = flushed {
-            self.took_all();
+            self.reset();
         }
         flushed
     }
@@ -121,45 +121,45 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_a_byte_now_and_then_is_not_waited_for() {
+    async fn a_client_that_reads_single_bytes_times_out() {
         let (ours, mut theirs) = duplex(10);
-        let mut ours = WriteTimeout::new(ours, PATIENCE);
+        let mut ours = WriteTimeout::new(ours, TIMEOUT);
         let begun = Instant::now();
         let reading = tokio::spawn(async move {
             while theirs.read_u8().await.is_ok() {
-                sleep(PATIENCE / 2).await;
+                sleep(TIMEOUT / 2).await;
             }
         });
         let error = ours.write_all(&[0; 100]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(begun.elapsed(), TIMEOUT);
         drop(ours);
         reading.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_a_good_part_in_time_may_be_slow_and_idle() {
+    async fn a_slow_client_that_reads_each_part_does_not_time_out() {
         let (ours, mut theirs) = duplex(PART_BYTES);
-        let mut ours = WriteTimeout::new(ours, PATIENCE);
+        let mut ours = WriteTimeout::new(ours, TIMEOUT);
         let reading = tokio::spawn(async move {
             let mut part = vec![0; PART_BYTES];
             for _ in 0..10 {
-                sleep(PATIENCE - Duration::from_secs(1)).await;
+                sleep(TIMEOUT - Duration::from_secs(1)).await;
                 theirs.read_exact(&mut part).await.unwrap();
             }
-            // What is small is taken, and then nothing is to be taken for a long time.
+            // Small writes with long idle times between them.
             for _ in 0..3 {
-                sleep(PATIENCE - Duration::from_secs(1)).await;
+                sleep(TIMEOUT - Duration::from_secs(1)).await;
                 theirs.read_exact(&mut part[..10]).await.unwrap();
             }
         });
         ours.write_all(&vec![0; 10 * PART_BYTES]).await.unwrap();
         ours.flush().await.unwrap();
         for _ in 0..3 {
-            sleep(2 * PATIENCE).await;
+            sleep(2 * TIMEOUT).await;
             ours.write_all(&[0; 10]).await.unwrap();
             ours.flush().await.unwrap();
         }

@@ -94,7 +94,7 @@ impl Node {
         })?;
         let transactions = match &config.transactions {
             Some(declared) => {
-                let service = Transactions::to_come();
+                let service = Transactions::configured();
                 transactions::start(declared, config.server_number, &config.data, service.clone()).await?;
                 service
             }

@@ -26,7 +26,7 @@ impl Reloader {
     /// Runs the last round and waits for its end.
     pub fn stop(self) {
         drop(self.until_dropped);
-        // A panic was logged by its hook; shutdown goes on.
+        // A panic was logged by its hook; shutdown continues.
         let _panicked = self.thread.join();
     }
 }

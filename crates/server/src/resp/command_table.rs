@@ -15,7 +15,6 @@ pub struct CommandSpec {
     pub group: &'static str,
     /// One-line description, as `COMMAND DOCS` reports it.
     pub summary: &'static str,
-    /// How the server executes it.
     pub kind: Kind,
 }
 
@@ -24,7 +23,6 @@ pub struct CommandSpec {
 pub enum Kind {
     /// Concerns the connection or the server; needs no engine.
     Connection,
-    /// Adds to a counter.
     Add(Delta),
     /// Sets a key. With options it is a multi-step change.
     Set,
@@ -38,18 +36,15 @@ pub enum Kind {
     Expire,
     /// Changes keys depending on their values, in several steps.
     Change,
-    /// Scans all keys.
     Scan,
     /// `MULTI`, `EXEC` or `DISCARD`.
     Transaction,
-    /// A command with an operation id.
     WithId(IdCommand),
 }
 
 /// The delta applied to a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delta {
-    /// A constant.
     Fixed(i64),
     /// The second argument.
     Plus,
@@ -60,17 +55,11 @@ pub enum Delta {
 /// A command with an operation id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdCommand {
-    /// Adds to a counter.
     Add,
-    /// Adds to many counters.
     AddMany,
-    /// Sets a key.
     Set,
-    /// Sets a counter to zero.
     Reset,
-    /// Deletes a key.
     Delete,
-    /// Reads a key.
     Get,
     /// Reports the status of an id.
     Operation,
@@ -166,7 +155,6 @@ commands! {
     "UNLINK" -2 WRITE_SMALL ALL, "generic", Kind::Change, "Deletes keys and returns how many existed.";
 }
 
-/// Maximum length of a name.
 const NAME_BYTES_MAX: usize = 16;
 
 impl CommandSpec {
@@ -228,10 +216,8 @@ mod tests {
         assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
         for verb in COMMANDS {
             assert!(verb.name.len() <= NAME_BYTES_MAX);
-            assert_eq!(
-                CommandSpec::find(verb.name.to_ascii_lowercase().as_bytes()).map(|found| found.name),
-                Some(verb.name)
-            );
+            let found = CommandSpec::find(verb.name.to_ascii_lowercase().as_bytes());
+            assert_eq!(found.map(|found| found.name), Some(verb.name));
         }
         assert!(CommandSpec::find(b"").is_none());
         assert!(CommandSpec::find(b"GETX").is_none());

@@ -24,7 +24,6 @@ use super::session::Session;
 use crate::metrics::Metric;
 use crate::service::{InFlightGuard, Service};
 
-/// Bytes per read.
 const READ_BYTES: usize = 16 << 10;
 
 /// Maximum requests of a pipeline batch.
@@ -55,7 +54,6 @@ impl From<io::Error> for End {
     }
 }
 
-/// Serves a connection until it ends.
 pub async fn serve<S>(service: Arc<Service>, stream: S, number: u64, peer: String)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -154,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Executes all complete commands of the input.
     async fn work(&mut self) -> Result<(), End> {
-        let mut millis = self.session.service.millis();
+        self.session.millis = self.session.service.millis();
         loop {
             // The previous command may have been `AUTH`.
             self.parser.set_authenticated(self.session.is_authenticated());
@@ -170,7 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Ok(Progress::Command { command, consumed }) => {
                     self.awaiting_since = None;
-                    let dispatch = self.batch.dispatch(&command, &mut self.session, millis);
+                    let dispatch = self.batch.dispatch(&command, &mut self.session);
                     // A deferred command is parsed again after the batch.
                     if !matches!(dispatch, Dispatch::Deferred) {
                         self.input.advance(consumed);
@@ -178,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     dispatch
                 }
                 Err(error) => {
-                    self.finish(millis).await?;
+                    self.finish().await?;
                     Writer::new(&mut self.out, self.session.version).error(&format!("ERR {error}"));
                     self.send().await?;
                     return Err(End::Quit);
@@ -188,18 +186,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Dispatch::Batched
                     if self.batch.len() < BATCH_REQUESTS_MAX && self.batch.bytes() < OUT_BYTES_MAX => {}
                 Dispatch::Batched | Dispatch::Deferred => {
-                    self.finish(millis).await?;
-                    millis = self.session.service.millis();
+                    self.finish().await?;
+                    self.session.millis = self.session.service.millis();
                 }
                 Dispatch::MultiStep(command) => {
-                    self.finish(millis).await?;
-                    millis = self.session.service.millis();
+                    self.finish().await?;
+                    self.session.millis = self.session.service.millis();
                     let (name, started) = (command.verb.name, Instant::now());
-                    let reply = match self.session.spend(millis, command.cost(&self.session)) {
+                    let reply = match self.session.spend(command.cost(&self.session)) {
                         Ok(()) => {
                             let limit = self.session.service.options.request_timeout;
                             let scans = command.scans();
-                            let running = multi_step::run(command, &mut self.session, millis);
+                            let running = multi_step::run(command, &mut self.session);
                             if scans {
                                 // The duration depends on the number of keys.
                                 running.await
@@ -220,7 +218,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.session.service.metrics.observe_command(name, started.elapsed());
                 }
                 Dispatch::Quit => {
-                    self.finish(millis).await?;
+                    self.finish().await?;
                     self.send().await?;
                     return Err(End::Quit);
                 }
@@ -229,19 +227,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.send().await?;
             }
         }
-        self.finish(millis).await?;
+        self.finish().await?;
         self.send().await
     }
 
     /// Submits the batch to the engine and writes the replies.
-    async fn finish(&mut self, millis: u64) -> Result<(), End> {
+    async fn finish(&mut self) -> Result<(), End> {
         if self.batch.is_empty() {
             return Ok(());
         }
         let service = &self.session.service;
-        if let Err(_above_the_limit) = self.session.spend(millis, self.batch.len() as u64) {
+        if let Err(_above_the_limit) = self.session.spend(self.batch.len() as u64) {
             let rejected =
-                self.batch.apply_rate_limit(&self.session, |requests| self.session.spend(millis, requests));
+                self.batch.apply_rate_limit(&self.session, |requests| self.session.spend(requests));
             service.metrics.add(Metric::Throttled, rejected);
         }
         let requests = self.batch.take_requests();
@@ -257,12 +255,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         };
-        self.batch.write_replies(&responses, &self.session, millis, &mut self.out);
+        self.batch.write_replies(&responses, &self.session, &mut self.out);
         service.metrics.observe_batch(&mut self.batch.commands);
         Ok(())
     }
 
-    /// Sends the replies.
     async fn send(&mut self) -> Result<(), End> {
         if self.out.is_empty() {
             return Ok(());

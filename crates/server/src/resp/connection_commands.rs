@@ -13,7 +13,6 @@ use crate::metrics::Metric;
 /// The Redis version reported to clients that check it.
 const REDIS_VERSION: &str = "7.2.0";
 
-/// Executes a command and writes its reply.
 pub fn run(verb: &CommandSpec, command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) {
     let arguments: Vec<&[u8]> = command.iter().collect();
     if let Some(reply) = plain(verb, &arguments, session.service.millis()) {
@@ -107,23 +106,22 @@ fn hello(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Res
     session.version = version;
     let mut writer = Writer::new(out, version);
     writer.map(7);
-    let mut text = |name: &str, value: &str| {
-        writer.bulk(name.as_bytes());
-        writer.bulk(value.as_bytes());
-    };
-    text("server", "jeton");
-    text("version", REDIS_VERSION);
+    write_pairs(&[("server", "jeton"), ("version", REDIS_VERSION)], &mut writer);
     writer.bulk(b"proto");
     writer.integer(if version == Version::Resp3 { 3 } else { 2 });
     writer.bulk(b"id");
     writer.integer(session.number as i64);
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
-        writer.bulk(name.as_bytes());
-        writer.bulk(value.as_bytes());
-    }
+    write_pairs(&[("mode", "standalone"), ("role", "master")], &mut writer);
     writer.bulk(b"modules");
     writer.array(0);
     Ok(())
+}
+
+fn write_pairs<N: AsRef<[u8]>>(pairs: &[(N, &str)], writer: &mut Writer<'_>) {
+    for (name, value) in pairs {
+        writer.bulk(name.as_ref());
+        writer.bulk(value.as_bytes());
+    }
 }
 
 /// Accepts only the default user, on a server without access tokens.
@@ -223,9 +221,12 @@ fn command(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Resul
     const SUBCOMMANDS: &[(&str, i32)] =
         &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)];
     let mut writer = Writer::new(out, session.version);
-    if command.len() == 1 {
+    let mut describe_all = || {
         writer.array(COMMANDS.len());
         COMMANDS.iter().for_each(|verb| describe(verb, &mut writer));
+    };
+    if command.len() == 1 {
+        describe_all();
         return Ok(());
     }
     let named = || (2..command.len()).map(|at| CommandSpec::find(&command[at]));
@@ -235,10 +236,7 @@ fn command(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Resul
             writer.array(COMMANDS.len());
             COMMANDS.iter().for_each(|verb| writer.bulk(verb.name.to_ascii_lowercase().as_bytes()));
         }
-        "INFO" if command.len() == 2 => {
-            writer.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|verb| describe(verb, &mut writer));
-        }
+        "INFO" if command.len() == 2 => describe_all(),
         "INFO" => {
             writer.array(command.len() - 2);
             named().for_each(|verb| match verb {
@@ -253,10 +251,7 @@ fn command(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Resul
             for verb in verbs {
                 writer.bulk(verb.name.to_ascii_lowercase().as_bytes());
                 writer.map(2);
-                for (name, value) in [("summary", verb.summary), ("group", verb.group)] {
-                    writer.bulk(name.as_bytes());
-                    writer.bulk(value.as_bytes());
-                }
+                write_pairs(&[("summary", verb.summary), ("group", verb.group)], &mut writer);
             }
         }
         _ => {
@@ -293,9 +288,7 @@ fn describe(verb: &CommandSpec, writer: &mut Writer<'_>) {
 /// `CONFIG GET` for the settings that tools read at startup.
 fn config(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
     if subcommand("CONFIG", &[("GET", -3), ("SET", -4)], command)? == "SET" {
-        return Err(
-            "ERR settings are not changed by CONFIG here: stop the server, and start it with others".into()
-        );
+        return Err("ERR CONFIG SET is not supported: restart the server with other settings".into());
     }
     let connections = session.service.options.connections_max.to_string();
     let known = [
@@ -319,35 +312,24 @@ fn config(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result
         known.into_iter().filter_map(|(name, value)| Some((requested(name)?, value))).collect();
     let mut writer = Writer::new(out, session.version);
     writer.map(found.len());
-    for (name, value) in found {
-        writer.bulk(&name);
-        writer.bulk(value.as_bytes());
-    }
+    write_pairs(&found, &mut writer);
     Ok(())
 }
 
 fn info(command: &Command<'_>, session: &Session) -> String {
-    use std::fmt::Write;
     let service = &session.service;
     let is_selected = |section: &str| {
-        command.len() == 1
-            || (1..command.len()).any(|at| {
-                let requested = &command[at];
-                requested.eq_ignore_ascii_case(section.as_bytes())
-                    || requested.eq_ignore_ascii_case(b"all")
-                    || requested.eq_ignore_ascii_case(b"everything")
-                    || requested.eq_ignore_ascii_case(b"default")
-            })
+        let names = [section, "all", "everything", "default"];
+        let is_named = |name: &[u8]| names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        command.len() == 1 || command.iter().skip(1).any(is_named)
     };
     let mut text = String::new();
     let count = |what| service.metrics.get(what);
     let mut section = |name: &str, lines: &[(&str, String)]| {
         if is_selected(name) {
-            let _in_memory = write!(text, "# {name}\r\n");
-            for (key, value) in lines {
-                let _in_memory = write!(text, "{key}:{value}\r\n");
-            }
-            text.push_str("\r\n");
+            text += &format!("# {name}\r\n");
+            lines.iter().for_each(|(key, value)| text += &format!("{key}:{value}\r\n"));
+            text += "\r\n";
         }
     };
     section(
@@ -394,17 +376,12 @@ fn info(command: &Command<'_>, session: &Session) -> String {
         ],
     );
     section("Replication", &[("role", "master".into()), ("connected_slaves", "0".into())]);
-    let tables: Vec<(String, String)> = stats
-        .tables
-        .iter()
-        .map(|table| {
-            let bytes: usize =
-                [&table.filters.0, &table.filters.1].into_iter().flatten().map(|one| one.bytes).sum();
-            (format!("table_{}", table.name), format!("filter_bytes={bytes},eras={}", table.eras))
-        })
-        .collect();
-    let tables: Vec<(&str, String)> =
-        tables.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    section("Tables", &tables);
+    let names: Vec<String> = stats.tables.iter().map(|table| format!("table_{}", table.name)).collect();
+    let tables = stats.tables.iter().zip(&names).map(|(table, name)| {
+        let filters = [&table.filters.0, &table.filters.1].into_iter().flatten();
+        let bytes: usize = filters.map(|filter| filter.bytes).sum();
+        (name.as_str(), format!("filter_bytes={bytes},eras={}", table.eras))
+    });
+    section("Tables", &tables.collect::<Vec<_>>());
     text
 }

@@ -23,7 +23,7 @@ use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
 
 use super::command_table::IdCommand;
-use super::keyspace::integer;
+use super::keyspace::{self, integer};
 use super::reply::{self, CROSS, Reply, SYNTAX};
 use super::session::Session;
 
@@ -73,17 +73,12 @@ fn parse_id(table: &Table, id: &[u8]) -> Result<OpId, String> {
 }
 
 /// Parses a command with an operation id, other than `JGET` and `JOP`.
-pub fn parse(
-    verb: IdCommand,
-    command: &Command<'_>,
-    session: &mut Session,
-    millis: u64,
-) -> Result<IdOperation, String> {
+pub fn parse(verb: IdCommand, command: &Command<'_>, session: &mut Session) -> Result<IdOperation, String> {
     if verb == IdCommand::AddMany {
-        return parse_many(command, session, millis);
+        return parse_many(command, session);
     }
     let right = if verb == IdCommand::Add { Right::Add } else { Right::Admin };
-    let key = session.resolve(&command[1], right, millis)?;
+    let key = session.resolve(&command[1], right)?;
     let (change, options) = match verb {
         IdCommand::Add => {
             let delta = integer(&command[2])?;
@@ -94,13 +89,7 @@ pub fn parse(
             };
             (change, options)
         }
-        IdCommand::Set => {
-            let change = match Value::from_text(&command[2]) {
-                Value::Counter(value) => Change::Set(value),
-                _ => Change::Put(command[2].into()),
-            };
-            (change, Options::parse(command, 3, false)?)
-        }
+        IdCommand::Set => (keyspace::set(&command[2]), Options::parse(command, 3, false)?),
         IdCommand::Reset => (Change::Reset, Options::parse(command, 2, false)?),
         _ => (Change::Delete, Options::parse(command, 2, false)?),
     };
@@ -111,14 +100,14 @@ pub fn parse(
 }
 
 /// `JMADD ID id key delta [key delta ...]`.
-fn parse_many(command: &Command<'_>, session: &mut Session, millis: u64) -> Result<IdOperation, String> {
+fn parse_many(command: &Command<'_>, session: &mut Session) -> Result<IdOperation, String> {
     if !command[1].eq_ignore_ascii_case(b"ID") || command.len().is_multiple_of(2) {
         return Err(SYNTAX.into());
     }
     let mut changes = Vec::with_capacity(command.len() / 2 - 1);
     let mut table = None;
     for at in (3..command.len()).step_by(2) {
-        let key = session.resolve(&command[at], Right::Add, millis)?;
+        let key = session.resolve(&command[at], Right::Add)?;
         // The table determines the id format.
         if table.as_ref().is_some_and(|table: &Arc<Table>| table.id != key.table.id) {
             return Err(CROSS.into());
@@ -135,26 +124,25 @@ fn parse_many(command: &Command<'_>, session: &mut Session, millis: u64) -> Resu
     Ok(IdOperation { operation, relaxed: table.settings().durability == Durability::Relaxed, many: true })
 }
 
-/// Writes the reply of an operation.
 pub fn write_outcome(
     outcome: &Result<OperationOutcome, EngineError>,
     relaxed: bool,
     many: bool,
     writer: &mut Writer<'_>,
 ) {
-    let (answer, word): (_, &'static [u8]) = match outcome {
-        Ok(OperationOutcome::Fresh(answer)) if answer.applied => (Some(answer), b"+applied\r\n"),
-        Ok(OperationOutcome::Fresh(answer)) => (Some(answer), b"+refused\r\n"),
-        Ok(OperationOutcome::Replayed(answer)) if answer.applied => (Some(answer), b"+replayed\r\n"),
-        Ok(OperationOutcome::Replayed(answer)) => (Some(answer), b"+refused-replayed\r\n"),
+    let (result, word): (_, &'static [u8]) = match outcome {
+        Ok(OperationOutcome::Fresh(result)) if result.applied => (Some(result), b"+applied\r\n"),
+        Ok(OperationOutcome::Fresh(result)) => (Some(result), b"+refused\r\n"),
+        Ok(OperationOutcome::Replayed(result)) if result.applied => (Some(result), b"+replayed\r\n"),
+        Ok(OperationOutcome::Replayed(result)) => (Some(result), b"+refused-replayed\r\n"),
         Ok(OperationOutcome::ProbablySeen) => (None, b"+probably-seen\r\n"),
         Err(error) => return writer.error(&reply::engine_error(error)),
     };
     writer.array(2 + usize::from(relaxed));
-    match answer {
+    match result {
         None => writer.null(),
-        Some(answer) if many => write_integers(&answer.values, writer),
-        Some(answer) => write_integer(answer.values.as_slice().first().copied().flatten(), writer),
+        Some(result) if many => write_integers(&result.values, writer),
+        Some(result) => write_integer(result.values.as_slice().first().copied().flatten(), writer),
     }
     writer.preformatted(word);
     if relaxed {
@@ -174,7 +162,6 @@ fn write_integers(values: &Values, writer: &mut Writer<'_>) {
     values.as_slice().iter().for_each(|value| write_integer(*value, writer));
 }
 
-/// Writes the reply of `JGET`.
 pub fn write_value(value: Option<&Value>, writer: &mut Writer<'_>) {
     match value {
         None => writer.null(),
@@ -186,14 +173,7 @@ pub fn write_value(value: Option<&Value>, writer: &mut Writer<'_>) {
 }
 
 /// `JOP id [TABLE name]`: the status of an id and its first result.
-pub async fn operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Reply {
-    match find_operation(session, arguments, millis).await {
-        Ok(reply) => reply,
-        Err(error) => Reply::Error(error),
-    }
-}
-
-async fn find_operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
+pub async fn operation(session: &mut Session, arguments: &[Vec<u8>]) -> Result<Reply, String> {
     let service = session.service.clone();
     let name = match arguments {
         [_, _] => service.options.default_table.as_str(),
@@ -202,26 +182,26 @@ async fn find_operation(session: &mut Session, arguments: &[Vec<u8>], millis: u6
         }
         _ => return Err(SYNTAX.into()),
     };
-    let table = session.table(name, Right::Read, millis)?;
+    let table = session.table(name, Right::Read)?;
     let id = parse_id(&table, &arguments[1])?;
-    let found = service.engine.operation(&table, &id).await.map_err(|error| reply::engine_error(&error))?;
+    let found = service.engine.operation(&table, &id).await.map_err(reply::engine_error)?;
     Ok(summary(&found))
 }
 
 /// Known results take precedence over uncertain statuses.
 fn summary(found: &[(PartitionId, IdStatus)]) -> Reply {
-    let answers: Vec<&OperationResult> = found
-        .iter()
-        .filter_map(|(_, known)| if let IdStatus::Yes(answer) = known { Some(answer) } else { None })
-        .collect();
-    if let [answer] = answers[..] {
-        return result_reply(answer);
+    let results = found.iter().filter_map(|(_, status)| match status {
+        IdStatus::Yes(result) => Some(result_reply(result)),
+        _ => None,
+    });
+    let mut results: Vec<Reply> = results.collect();
+    // An id that was used on rows of several partitions took effect once in each.
+    match results.len() {
+        0 => {}
+        1 => return results.remove(0),
+        _ => return Reply::Array(results),
     }
-    if !answers.is_empty() {
-        // The id was used on rows of several partitions and took effect once in each.
-        return Reply::Array(answers.into_iter().map(result_reply).collect());
-    }
-    let any = |wanted: &IdStatus| found.iter().any(|(_, known)| known == wanted);
+    let any = |expected: &IdStatus| found.iter().any(|(_, status)| status == expected);
     Reply::Array(vec![Reply::Word(match () {
         () if any(&IdStatus::Probably) => "probably-seen",
         () if any(&IdStatus::Forgotten) => "forgotten",
@@ -229,11 +209,11 @@ fn summary(found: &[(PartitionId, IdStatus)]) -> Reply {
     })])
 }
 
-fn result_reply(answer: &OperationResult) -> Reply {
-    let values = answer.values.as_slice().iter().map(|value| value.map_or(Reply::Null, Reply::Integer));
+fn result_reply(result: &OperationResult) -> Reply {
+    let values = result.values.as_slice().iter().map(|value| value.map_or(Reply::Null, Reply::Integer));
     Reply::Array(vec![
-        Reply::Word(if answer.applied { "applied" } else { "refused" }),
+        Reply::Word(if result.applied { "applied" } else { "refused" }),
         Reply::Array(values.collect()),
-        Reply::Integer(answer.millis as i64),
+        Reply::Integer(result.millis as i64),
     ])
 }

@@ -284,19 +284,15 @@ impl ExpiryChange {
         let until = number.checked_mul(unit).and_then(|until| until.checked_add(base));
         // A time before 1970 has passed as well.
         let until = u64::try_from(until.ok_or_else(|| invalid_expiry(name))?).unwrap_or(0);
-        let min = if nx {
-            NEVER
-        } else if lt {
-            until + 1
-        } else {
-            0
+        let min = match (nx, lt) {
+            (true, _) => NEVER,
+            (false, true) => until + 1,
+            (false, false) => 0,
         };
-        let max = if gt {
-            until.saturating_sub(1)
-        } else if xx {
-            NEVER - 1
-        } else {
-            NEVER
+        let max = match (gt, xx) {
+            (true, _) => until.saturating_sub(1),
+            (false, true) => NEVER - 1,
+            (false, false) => NEVER,
         };
         Ok(Self { until: Some(until), present: min..=max })
     }
@@ -315,6 +311,14 @@ impl ExpiryChange {
         };
         let check = Change::Check(Check::ExpiresWithin { min, max });
         Operation::batch(None, vec![(cell.clone(), check), (cell, change)])
+    }
+}
+
+/// The change that stores a text: as a counter, if it is the text of one.
+pub fn set(text: &[u8]) -> Change {
+    match Value::from_text(text) {
+        Value::Counter(value) => Change::Set(value),
+        _ => Change::Put(text.into()),
     }
 }
 

@@ -10,7 +10,7 @@ mod id_commands;
 mod keyspace;
 mod multi_step;
 mod pipeline;
-mod reply;
+pub(crate) mod reply;
 mod scan;
 mod session;
 
@@ -27,13 +27,13 @@ pub use scan::Cursors;
 
 use crate::accept_loop::accept;
 use crate::metrics::Metric;
-use crate::service::Service;
+use crate::service::{OpenConnection, Service};
 
 /// Connections accepted so far; the source of connection numbers.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Serves the clients of a listener until `stop` completes. Then it answers the requests in flight and closes
-/// the connections.
+/// Serves the clients of a listener until `stop` completes. Then it completes the requests in flight and
+/// closes the connections.
 pub async fn serve(
     service: Arc<Service>,
     listener: TcpListener,
@@ -54,7 +54,7 @@ pub async fn serve_connection<S>(service: Arc<Service>, mut stream: S, peer: Str
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let _open = Open::new(&service);
+    let _open = OpenConnection::new(&service, Metric::RespConnections, Metric::RespOpen);
     if service.metrics.get(Metric::RespOpen) > service.options.connections_max as u64 {
         service.metrics.add(Metric::TurnedAway, 1);
         let _may_be_closed = stream.write_all(b"-ERR max number of clients reached\r\n").await;
@@ -62,21 +62,4 @@ where
     }
     let number = 1 + CONNECTIONS.fetch_add(1, Ordering::Relaxed);
     connection::serve(service.clone(), stream, number, peer).await;
-}
-
-/// Counts a connection while it is open.
-struct Open(Arc<Service>);
-
-impl Open {
-    fn new(service: &Arc<Service>) -> Self {
-        service.metrics.add(Metric::RespConnections, 1);
-        service.metrics.add(Metric::RespOpen, 1);
-        Self(service.clone())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.metrics.take(Metric::RespOpen, 1);
-    }
 }

@@ -13,11 +13,12 @@ use jeton_engine::{Ask, OperationOutcome, Response};
 use super::command_table::{CommandSpec, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
-use super::keyspace::Keyspace;
+use super::keyspace::{self, Keyspace};
 use super::pipeline::MultiStepCommand;
 use super::reply::{self, CROSS, Reply};
 use super::scan;
 use super::session::{MultiQueue, Session};
+use crate::service::{operation_outcome, read_value};
 
 /// Keys read per batch by commands with many keys.
 const READ_BATCH: usize = 1000;
@@ -28,21 +29,18 @@ const READ_BYTES_MAX: usize = 64 << 20;
 /// Attempts of a change that conflicts with other writers.
 const ATTEMPTS_MAX: usize = 100;
 
-/// Runs a command.
-pub async fn run(command: MultiStepCommand, session: &mut Session, millis: u64) -> Reply {
+pub async fn run(command: MultiStepCommand, session: &mut Session) -> Reply {
     let MultiStepCommand { verb, arguments } = command;
     let result = match (verb.kind, verb.name) {
-        (Kind::WithId(IdCommand::Operation), _) => {
-            return id_commands::operation(session, &arguments, millis).await;
-        }
-        (Kind::Scan, _) => scan::run(verb, &arguments, session, millis).await,
+        (Kind::WithId(IdCommand::Operation), _) => id_commands::operation(session, &arguments).await,
+        (Kind::Scan, _) => scan::run(verb, &arguments, session).await,
         (_, "MULTI") => begin(session),
         (_, "DISCARD") => discard(session),
-        (_, "EXEC") => execute(session, millis).await,
-        (_, "MSET") => set_each(verb, arguments, session, millis).await,
-        (Kind::Read, _) => read_many(verb, &arguments, session, millis).await,
-        (_, "DEL" | "UNLINK") => delete_each(&arguments, session, millis).await,
-        _ => change(vec![(verb, arguments)], session, millis).await.map(|mut replies| match replies.pop() {
+        (_, "EXEC") => execute(session).await,
+        (_, "MSET") => set_each(verb, arguments, session).await,
+        (Kind::Read, _) => read_many(verb, &arguments, session).await,
+        (_, "DEL" | "UNLINK") => delete_each(&arguments, session).await,
+        _ => change(vec![(verb, arguments)], session).await.map(|mut replies| match replies.pop() {
             Some(reply) => reply,
             None => unreachable!("one command has one reply"),
         }),
@@ -62,7 +60,7 @@ fn discard(session: &mut Session) -> Result<Reply, String> {
     session.queued.take().map(|_| Reply::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
 }
 
-async fn execute(session: &mut Session, millis: u64) -> Result<Reply, String> {
+async fn execute(session: &mut Session) -> Result<Reply, String> {
     let queued = session.queued.take().ok_or("ERR EXEC without MULTI")?;
     if queued.broken {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
@@ -72,14 +70,13 @@ async fn execute(session: &mut Session, millis: u64) -> Result<Reply, String> {
         None => unreachable!("only known commands are queued"),
     };
     let commands = queued.commands.into_iter().map(|command| (verb(&command[0]), command)).collect();
-    change(commands, session, millis).await.map(Reply::Array)
+    change(commands, session).await.map(Reply::Array)
 }
 
 /// Executes commands atomically. All keys must be in one table and partition.
 async fn change(
     commands: Vec<(&'static CommandSpec, Vec<Vec<u8>>)>,
     session: &mut Session,
-    millis: u64,
 ) -> Result<Vec<Reply>, String> {
     let mut cells: Vec<(Vec<u8>, Cell)> = Vec::new();
     let mut seen = HashSet::new();
@@ -93,7 +90,7 @@ async fn change(
         // A key without a value is an error that the command reports when it runs, as in Redis.
         let unpaired = verb.name.starts_with("MSET") && arguments.len().is_multiple_of(2);
         for at in verb.keys(arguments.len()).filter(|_| !unpaired) {
-            let resolved = session.resolve(&arguments[at], right, millis)?;
+            let resolved = session.resolve(&arguments[at], right)?;
             let first = cells.first().map(|(_, cell)| (cell.table(), cell.partition()));
             if first.is_some_and(|first| first != (resolved.cell.table(), resolved.cell.partition())) {
                 return Err(CROSS.into());
@@ -109,13 +106,7 @@ async fn change(
         let reads = cells.iter().map(|(_, cell)| Ask::Read(cell.clone())).collect();
         let mut keyspace = Keyspace::default();
         for ((name, cell), response) in cells.iter().zip(service.submit_batch(reads).await) {
-            match response {
-                Response::Read(Ok(value)) => keyspace.insert(name, cell.clone(), value),
-                Response::Read(Err(error)) | Response::Applied(Err(error)) => {
-                    return Err(reply::engine_error(&error));
-                }
-                other => unreachable!("a read returns no {other:?}"),
-            }
+            keyspace.insert(name, cell.clone(), read_value(response).map_err(reply::engine_error)?);
         }
         let mut run = |(verb, arguments): &(&'static CommandSpec, Vec<Vec<u8>>)| {
             connection_commands::plain(verb, arguments, millis)
@@ -132,7 +123,7 @@ async fn change(
             }
         }
     }
-    Err("BUSY others change the same keys all the time; ask again".into())
+    Err("BUSY other clients change the same keys; retry".into())
 }
 
 /// The operation that writes the changes of a keyspace if its keys still hold the values read.
@@ -175,15 +166,14 @@ async fn set_each(
     verb: &'static CommandSpec,
     arguments: Vec<Vec<u8>>,
     session: &mut Session,
-    millis: u64,
 ) -> Result<Reply, String> {
     if arguments.len().is_multiple_of(2) {
         return Err(reply::arity_error(b"mset"));
     }
     let mut requests = Vec::new();
     for at in verb.keys(arguments.len()) {
-        let cell = session.resolve(&arguments[at], Right::Admin, millis)?.cell;
-        requests.push((cell, write(Some(&Value::from_text(&arguments[at + 1])))));
+        let cell = session.resolve(&arguments[at], Right::Admin)?.cell;
+        requests.push((cell, keyspace::set(&arguments[at + 1])));
     }
     let together = Operation::batch(None, requests.clone());
     let operations = match together {
@@ -206,23 +196,16 @@ async fn read_many(
     verb: &'static CommandSpec,
     arguments: &[Vec<u8>],
     session: &mut Session,
-    millis: u64,
 ) -> Result<Reply, String> {
     let service = session.service.clone();
     let (mut values, mut bytes, mut present) = (Vec::new(), 0, 0);
     for keys in arguments[1..].chunks(READ_BATCH) {
         let mut requests = Vec::with_capacity(keys.len());
         for key in keys {
-            requests.push(Ask::Read(session.resolve(key, Right::Read, millis)?.cell));
+            requests.push(Ask::Read(session.resolve(key, Right::Read)?.cell));
         }
         for response in service.submit_batch(requests).await {
-            let value = match response {
-                Response::Read(Ok(value)) => value,
-                Response::Read(Err(error)) | Response::Applied(Err(error)) => {
-                    return Err(reply::engine_error(&error));
-                }
-                other => unreachable!("a read returns no {other:?}"),
-            };
+            let value = read_value(response).map_err(reply::engine_error)?;
             present += i64::from(value.is_some());
             if verb.name == "MGET" {
                 let reply = Reply::value(value.as_ref());
@@ -231,19 +214,17 @@ async fn read_many(
             }
         }
         if bytes > READ_BYTES_MAX {
-            return Err(format!(
-                "ERR the answer is longer than {READ_BYTES_MAX} bytes: ask for fewer keys at a time"
-            ));
+            return Err(format!("ERR the reply is longer than {READ_BYTES_MAX} bytes: request fewer keys"));
         }
     }
     Ok(if verb.name == "MGET" { Reply::Array(values) } else { Reply::Integer(present) })
 }
 
 /// `DEL`: deletes each key in an operation of its own and returns how many existed.
-async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) -> Result<Reply, String> {
+async fn delete_each(arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
     let mut requests = Vec::new();
     for key in &arguments[1..] {
-        let cell = session.resolve(key, Right::Admin, millis)?.cell;
+        let cell = session.resolve(key, Right::Admin)?.cell;
         let changes = vec![(cell.clone(), Change::Check(Check::Present)), (cell, Change::Delete)];
         let operation = Operation::batch(None, changes).map_err(|error| format!("ERR {error}"))?;
         requests.push(Ask::Apply(operation));
@@ -256,22 +237,17 @@ async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) 
     Ok(Reply::Integer(deleted))
 }
 
-/// Whether an operation took effect.
 fn is_applied(response: Response) -> Result<bool, String> {
-    match response {
-        Response::Applied(Ok(OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer))) => {
-            Ok(answer.applied)
-        }
-        Response::Applied(Ok(OperationOutcome::ProbablySeen)) => Ok(false),
-        Response::Applied(Err(error)) => Err(reply::engine_error(&error)),
-        other => unreachable!("an operation returns no {other:?}"),
-    }
+    Ok(match operation_outcome(response).map_err(reply::engine_error)? {
+        OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result) => result.applied,
+        OperationOutcome::ProbablySeen => false,
+    })
 }
 
 /// Deletes cells, each in an operation of its own.
 pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<(), String> {
-    let operations = cells.into_iter().map(|cell| Operation::single(None, cell, Change::Delete));
-    let operations: Result<Vec<_>, _> = operations.map(|operation| operation.map(Ask::Apply)).collect();
+    let deletion = |cell| Operation::single(None, cell, Change::Delete).map(Ask::Apply);
+    let operations = cells.into_iter().map(deletion).collect::<Result<Vec<_>, _>>();
     let operations = operations.map_err(|error| format!("ERR {error}"))?;
     for response in session.service.submit_batch(operations).await {
         is_applied(response)?;

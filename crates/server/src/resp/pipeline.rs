@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use jeton_auth::Right;
-use jeton_core::{Change, Operation, OperationError, Value};
+use jeton_core::{Change, Operation, OperationError};
 use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
@@ -36,7 +36,6 @@ pub struct PipelineBatch {
     items: Vec<Item>,
     /// Encoded replies of commands that need no engine.
     text: Vec<u8>,
-    /// The previous command.
     last: Option<&'static CommandSpec>,
     /// The commands whose latency is that of the batch.
     pub commands: BatchCommands,
@@ -75,7 +74,6 @@ impl Item {
 
 /// How a command is executed.
 pub enum Dispatch {
-    /// In the batch.
     Batched,
     /// Changes the state that replies depend on: to be dispatched again after the batch.
     Deferred,
@@ -96,7 +94,6 @@ impl MultiStepCommand {
         Self { verb, arguments: command.iter().map(Into::into).collect() }
     }
 
-    /// Whether it scans all keys.
     pub fn scans(&self) -> bool {
         self.verb.kind == Kind::Scan
     }
@@ -118,12 +115,11 @@ impl MultiStepCommand {
 }
 
 impl PipelineBatch {
-    /// Number of requests to the engine.
+    /// Requests to the engine.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether the batch has no commands.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -133,21 +129,20 @@ impl PipelineBatch {
         self.text.len()
     }
 
-    /// Takes the requests to the engine.
     pub fn take_requests(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.requests)
     }
 
     /// Adds a command to the batch, or returns how to run it instead.
-    pub fn dispatch(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
-        let dispatch = self.plan(command, session, millis);
+    pub fn dispatch(&mut self, command: &Command<'_>, session: &mut Session) -> Dispatch {
+        let dispatch = self.plan(command, session);
         if matches!(dispatch, Dispatch::Batched | Dispatch::Quit) {
             self.commands.push(self.last.map(|spec| spec.name));
         }
         dispatch
     }
 
-    fn plan(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
+    fn plan(&mut self, command: &Command<'_>, session: &mut Session) -> Dispatch {
         // Usually the same name as before, in capitals.
         let verb = match self.last {
             Some(verb) if verb.name.as_bytes() == command.name() => Some(verb),
@@ -187,20 +182,20 @@ impl PipelineBatch {
             return Dispatch::Batched;
         }
         let result = match verb.kind {
-            Kind::WithId(IdCommand::Get) => self.read(&command[1], Item::JGet, session, millis),
+            Kind::WithId(IdCommand::Get) => self.read(&command[1], Item::JGet, session),
             Kind::WithId(IdCommand::Operation) => {
                 return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
             }
-            Kind::WithId(kind) => self.with_id(kind, command, session, millis),
-            Kind::Add(delta) => self.add(delta, command, session, millis),
-            Kind::Get => self.read(&command[1], Item::Get, session, millis),
-            Kind::Set if command.len() == 3 => self.set(command, session, millis),
-            Kind::Append => self.append(command, session, millis),
-            Kind::Expire => self.expire(verb.name, command, session, millis),
+            Kind::WithId(kind) => self.with_id(kind, command, session),
+            Kind::Add(delta) => self.add(delta, command, session),
+            Kind::Get => self.read(&command[1], Item::Get, session),
+            Kind::Set if command.len() == 3 => self.set(command, session),
+            Kind::Append => self.append(command, session),
+            Kind::Expire => self.expire(verb.name, command, session),
             Kind::Read if command.len() > READ_ARGUMENTS_MAX => {
                 return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
             }
-            Kind::Read => self.read_many(verb, command, session, millis),
+            Kind::Read => self.read_many(verb, command, session),
             Kind::Connection => {
                 if verb.name == "QUIT" {
                     self.reply(&Reply::Ok, session);
@@ -232,27 +227,17 @@ impl PipelineBatch {
         self.requests.push(session.service.engine.to_request(ask));
     }
 
-    fn add(
-        &mut self,
-        delta: Delta,
-        command: &Command<'_>,
-        session: &mut Session,
-        millis: u64,
-    ) -> Result<(), String> {
+    fn add(&mut self, delta: Delta, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
         let delta = match delta {
             Delta::Fixed(delta) => delta,
             Delta::Plus => integer(&command[2])?,
             Delta::Minus => integer(&command[2])?.checked_neg().ok_or("ERR decrement would overflow")?,
         };
-        self.change(&command[1], Change::Add(delta), Right::Add, Item::Counter, session, millis)
+        self.change(&command[1], Change::Add(delta), Right::Add, Item::Counter, session)
     }
 
-    fn set(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Result<(), String> {
-        let change = match Value::from_text(&command[2]) {
-            Value::Counter(value) => Change::Set(value),
-            _ => Change::Put(command[2].into()),
-        };
-        self.change(&command[1], change, Right::Admin, Item::Done, session, millis)
+    fn set(&mut self, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
+        self.change(&command[1], keyspace::set(&command[2]), Right::Admin, Item::Done, session)
     }
 
     fn change(
@@ -262,28 +247,21 @@ impl PipelineBatch {
         right: Right,
         item: Item,
         session: &mut Session,
-        millis: u64,
     ) -> Result<(), String> {
-        let resolved = session.resolve(key, right, millis)?;
+        let resolved = session.resolve(key, right)?;
         self.apply(Operation::single(None, resolved.cell, change), item, session)
     }
 
-    fn append(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Result<(), String> {
-        let resolved = session.resolve(&command[1], Right::Admin, millis)?;
+    fn append(&mut self, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
+        let resolved = session.resolve(&command[1], Right::Admin)?;
         self.apply(keyspace::append(resolved.cell, &command[2]), Item::Counter, session)
     }
 
-    fn expire(
-        &mut self,
-        name: &str,
-        command: &Command<'_>,
-        session: &mut Session,
-        millis: u64,
-    ) -> Result<(), String> {
-        let resolved = session.resolve(&command[1], Right::Admin, millis)?;
+    fn expire(&mut self, name: &str, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
+        let resolved = session.resolve(&command[1], Right::Admin)?;
         let arguments: Vec<&[u8]> = command.iter().collect();
-        let change = ExpiryChange::parse(name, &arguments, millis)?;
-        self.apply(change.operation(resolved.cell, millis), Item::Applied, session)
+        let change = ExpiryChange::parse(name, &arguments, session.millis)?;
+        self.apply(change.operation(resolved.cell, session.millis), Item::Applied, session)
     }
 
     fn apply(
@@ -303,16 +281,15 @@ impl PipelineBatch {
         kind: IdCommand,
         command: &Command<'_>,
         session: &mut Session,
-        millis: u64,
     ) -> Result<(), String> {
-        let IdOperation { operation, relaxed, many } = id_commands::parse(kind, command, session, millis)?;
+        let IdOperation { operation, relaxed, many } = id_commands::parse(kind, command, session)?;
         self.submit(Ask::Apply(operation), session);
         self.items.push(Item::WithId { relaxed, many });
         Ok(())
     }
 
-    fn read(&mut self, key: &[u8], item: Item, session: &mut Session, millis: u64) -> Result<(), String> {
-        let resolved = session.resolve(key, Right::Read, millis)?;
+    fn read(&mut self, key: &[u8], item: Item, session: &mut Session) -> Result<(), String> {
+        let resolved = session.resolve(key, Right::Read)?;
         self.submit(Ask::Read(resolved.cell), session);
         self.items.push(item);
         Ok(())
@@ -323,12 +300,11 @@ impl PipelineBatch {
         verb: &'static CommandSpec,
         command: &Command<'_>,
         session: &mut Session,
-        millis: u64,
     ) -> Result<(), String> {
         let keys: Vec<usize> = verb.keys(command.len()).collect();
         let start = self.requests.len();
         for at in &keys {
-            match session.resolve(&command[*at], Right::Read, millis) {
+            match session.resolve(&command[*at], Right::Read) {
                 Ok(resolved) => self.submit(Ask::Read(resolved.cell), session),
                 Err(error) => {
                     self.requests.truncate(start);
@@ -341,8 +317,7 @@ impl PipelineBatch {
         Ok(())
     }
 
-    /// Charges each command by itself to the rate limit, and answers those above it with the error. Returns
-    /// their number.
+    /// Charges each command to the rate limit, and rejects those above it. Returns their number.
     pub fn apply_rate_limit(&mut self, session: &Session, spend: impl Fn(u64) -> Result<(), String>) -> u64 {
         let mut requests = std::mem::take(&mut self.requests).into_iter();
         let mut rejected = 0;
@@ -364,7 +339,7 @@ impl PipelineBatch {
         rejected
     }
 
-    /// Answers all commands that need the engine with an error, and clears the batch.
+    /// Replies to all commands that need the engine with an error, and clears the batch.
     pub fn fail(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
         for item in self.items.drain(..) {
             match item {
@@ -376,13 +351,7 @@ impl PipelineBatch {
     }
 
     /// Writes the replies of all commands from the responses of the engine, and clears the batch.
-    pub fn write_replies(
-        &mut self,
-        responses: &[Response],
-        session: &Session,
-        millis: u64,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn write_replies(&mut self, responses: &[Response], session: &Session, out: &mut Vec<u8>) {
         let mut responses = responses.iter();
         let mut next = || responses.next().unwrap_or(&Response::Applied(Err(EngineError::Closed)));
         for item in self.items.drain(..) {
@@ -395,8 +364,8 @@ impl PipelineBatch {
                 Item::Text(_) => unreachable!("written above"),
                 Item::Counter => match next() {
                     Response::Applied(Ok(
-                        OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer),
-                    )) => match answer.values.as_slice() {
+                        OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result),
+                    )) => match result.values.as_slice() {
                         [Some(value), ..] => writer.integer(*value),
                         _ => writer.error(NOT_AN_INTEGER),
                     },
@@ -408,8 +377,8 @@ impl PipelineBatch {
                 },
                 Item::Applied => match next() {
                     Response::Applied(Ok(
-                        OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer),
-                    )) => writer.integer(answer.applied.into()),
+                        OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result),
+                    )) => writer.integer(result.applied.into()),
                     other => write_error(other, &mut writer),
                 },
                 Item::WithId { relaxed, many } => match next() {
@@ -437,7 +406,7 @@ impl PipelineBatch {
                     }
                     match failed {
                         Some(other) => write_error(other, &mut writer),
-                        None => keyspace.run(name, &arguments, millis).write(&mut writer),
+                        None => keyspace.run(name, &arguments, session.millis).write(&mut writer),
                     }
                 }
             }
@@ -463,35 +432,26 @@ fn break_queue(session: &mut Session) {
 
 /// Queues a command after `MULTI`.
 fn queue(queued: &mut MultiQueue, verb: &CommandSpec, command: &Command<'_>, bytes_max: usize) -> Reply {
-    let about_keys = matches!(
-        verb.kind,
-        Kind::Add(_)
-            | Kind::Append
-            | Kind::Expire
-            | Kind::Set
-            | Kind::Get
-            | Kind::Read
-            | Kind::Change
-            | Kind::WithId(IdCommand::Get)
-    );
-    if !about_keys && !matches!(verb.name, "PING" | "ECHO" | "SELECT" | "TIME") {
-        queued.broken = true;
-        return Reply::error("ERR Command not allowed inside a transaction");
-    }
-    if queued.commands.len() >= QUEUED_MAX {
-        queued.broken = true;
-        return Reply::Error(format!("ERR a transaction has at most {QUEUED_MAX} commands"));
-    }
+    let is_allowed = match verb.kind {
+        Kind::Connection => matches!(verb.name, "PING" | "ECHO" | "SELECT" | "TIME"),
+        Kind::Scan | Kind::Transaction => false,
+        Kind::WithId(command) => command == IdCommand::Get,
+        _ => true,
+    };
     queued.keys += verb.keys(command.len()).count();
-    if queued.keys > QUEUED_KEYS_MAX {
-        queued.broken = true;
-        return Reply::Error(format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys"));
-    }
     queued.bytes += command.iter().map(<[u8]>::len).sum::<usize>();
-    if queued.bytes > bytes_max {
-        queued.broken = true;
-        return Reply::Error(format!("ERR a transaction has at most {bytes_max} bytes"));
-    }
-    queued.commands.push(command.iter().map(Into::into).collect());
-    Reply::Word("QUEUED")
+    let error = if !is_allowed {
+        "ERR Command not allowed inside a transaction".into()
+    } else if queued.commands.len() >= QUEUED_MAX {
+        format!("ERR a transaction has at most {QUEUED_MAX} commands")
+    } else if queued.keys > QUEUED_KEYS_MAX {
+        format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys")
+    } else if queued.bytes > bytes_max {
+        format!("ERR a transaction has at most {bytes_max} bytes")
+    } else {
+        queued.commands.push(command.iter().map(Into::into).collect());
+        return Reply::Word("QUEUED");
+    };
+    queued.broken = true;
+    Reply::Error(error)
 }

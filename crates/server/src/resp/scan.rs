@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jeton_auth::Right;
 use jeton_core::{Cell, Table};
-use jeton_engine::{Ask, Response};
+use jeton_engine::Ask;
 
 use super::command_table::CommandSpec;
 use super::keyspace::integer;
 use super::multi_step::delete;
 use super::reply::{self, Reply, SYNTAX};
 use super::session::Session;
-use crate::service::Service;
+use crate::service::{Service, read_value};
 
 /// Default of `COUNT`.
 const PAGE: usize = 10;
@@ -36,7 +36,6 @@ pub struct Cursors {
     positions: Mutex<BTreeMap<u64, Cell>>,
 }
 
-/// Maximum open cursors.
 const CURSORS_MAX: usize = 10_000;
 
 impl Cursors {
@@ -55,22 +54,15 @@ impl Cursors {
     }
 }
 
-/// Runs a scan.
-pub async fn run(
-    verb: &CommandSpec,
-    arguments: &[Vec<u8>],
-    session: &mut Session,
-    millis: u64,
-) -> Result<Reply, String> {
+pub async fn run(verb: &CommandSpec, arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
     let service = session.service.clone();
     let right = if verb.name.starts_with("FLUSH") { Right::Admin } else { Right::Read };
-    let table = session.table(&service.options.default_table, right, millis)?;
+    let table = session.table(&service.options.default_table, right)?;
     match verb.name {
         "SCAN" => scan(arguments, &table, &service).await,
         "DBSIZE" => {
-            let mut keys = 0;
-            let mut after = None;
-            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
+            let (mut keys, mut after) = (0, None);
+            service.engine.stored().await.map_err(reply::engine_error)?;
             loop {
                 let (page, last) = page(&service, &table, b"", after, STRIDE).await?;
                 keys += page.len() as i64;
@@ -87,12 +79,11 @@ pub async fn run(
                 return Err(SYNTAX.into());
             }
             if !service.options.allow_flush {
-                return Err(
-                    "ERR deleting all counters is not allowed here; start the server with --allow-flush"
-                        .into(),
-                );
+                let error =
+                    "ERR deleting all counters is not allowed here; start the server with --allow-flush";
+                return Err(error.into());
             }
-            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
+            service.engine.stored().await.map_err(reply::engine_error)?;
             let mut after = None;
             loop {
                 let cells = list(&service, &table, b"", after, STRIDE).await?;
@@ -128,15 +119,13 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
     }
     let after = match cursor {
         0 => {
-            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
+            service.engine.stored().await.map_err(reply::engine_error)?;
             None
         }
-        _ => Some(
-            service
-                .cursors
-                .find(cursor)
-                .ok_or("ERR invalid cursor: the walk is forgotten; begin again at 0")?,
-        ),
+        _ => {
+            let position = service.cursors.find(cursor);
+            Some(position.ok_or("ERR invalid cursor: it was dropped; start again at 0")?)
+        }
     };
     // The prefix before the first wildcard is looked up in the store; the rest is matched here. A row that
     // contains a slash is reported with its table name, because the part before the slash would otherwise be
@@ -167,8 +156,8 @@ async fn list(
     let listed =
         tokio::task::spawn_blocking(move || service.engine.list(&table, &prefix, after.as_ref(), limit));
     match listed.await {
-        Ok(cells) => cells.map_err(|error| reply::engine_error(&error)),
-        Err(error) => Err(format!("ERR the walk broke off: {error}")),
+        Ok(cells) => cells.map_err(reply::engine_error),
+        Err(error) => Err(format!("ERR the scan failed: {error}")),
     }
 }
 
@@ -187,13 +176,8 @@ async fn page(
     let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
     let mut present = Vec::with_capacity(cells.len());
     for (cell, response) in cells.into_iter().zip(service.submit_batch(reads).await) {
-        match response {
-            Response::Read(Ok(Some(_))) => present.push(cell),
-            Response::Read(Ok(None)) => {}
-            Response::Read(Err(error)) | Response::Applied(Err(error)) => {
-                return Err(reply::engine_error(&error));
-            }
-            other => unreachable!("a read returns no {other:?}"),
+        if read_value(response).map_err(reply::engine_error)?.is_some() {
+            present.push(cell);
         }
     }
     Ok((present, last))

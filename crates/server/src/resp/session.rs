@@ -10,7 +10,6 @@ use jeton_resp::reply_writer::Version;
 use super::reply::{self, NO_AUTH};
 use crate::service::Service;
 
-/// The state of one connection.
 pub struct Session {
     pub service: Arc<Service>,
     /// Number of the connection, as `CLIENT ID` reports it.
@@ -18,13 +17,13 @@ pub struct Session {
     /// Address of the client, as `CLIENT INFO` reports it.
     pub peer: String,
     pub version: Version,
-    /// Name set by the client.
+    /// Time of the commands in execution, in milliseconds since 1970.
+    pub millis: u64,
     pub name: Vec<u8>,
     auth: Option<AuthContext>,
     view: TablesView,
     /// The table used last, and its catalog.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
-    /// Commands queued since `MULTI`.
     pub queued: Option<MultiQueue>,
 }
 
@@ -39,7 +38,6 @@ pub struct MultiQueue {
     pub broken: bool,
 }
 
-/// The table and cell of a key.
 pub struct ResolvedKey {
     pub table: Arc<Table>,
     pub cell: Cell,
@@ -49,11 +47,11 @@ impl Session {
     /// Creates the session of a new connection, anonymous if the server allows it.
     pub fn new(service: Arc<Service>, number: u64, peer: String) -> Self {
         let (auth, view) = (service.access.anonymous().ok(), service.engine.tables_view());
-        let (version, name) = (Version::Resp2, Vec::new());
-        Self { service, number, peer, version, name, auth, view, last: None, queued: None }
+        let (version, millis, name) = (Version::Resp2, service.millis(), Vec::new());
+        Self { service, number, peer, version, millis, name, auth, view, last: None, queued: None }
     }
 
-    /// Resets the session to its initial state.
+    /// Returns to the initial state.
     pub fn reset(&mut self) {
         self.auth = self.service.access.anonymous().ok();
         (self.version, self.queued) = (Version::Resp2, None);
@@ -65,7 +63,6 @@ impl Session {
         self.auth.is_some()
     }
 
-    /// Authenticates the client by an access token.
     pub fn authenticate(&mut self, token: &[u8]) -> Result<(), AuthError> {
         let auth = self.service.access.authenticate(token, self.service.millis())?;
         self.auth = Some(auth);
@@ -81,17 +78,17 @@ impl Session {
     }
 
     /// Counts operations against the rate limit of the client.
-    pub fn spend(&self, millis: u64, operations: u64) -> Result<(), String> {
+    pub fn spend(&self, operations: u64) -> Result<(), String> {
         let Some(auth) = &self.auth else { return Err(NO_AUTH.into()) };
-        auth.spend(millis, operations).map_err(|throttled| format!("BUSY {throttled}"))
+        auth.spend(self.millis, operations).map_err(|throttled| format!("BUSY {throttled}"))
     }
 
     /// Finds a table and checks the right of the client to it.
-    pub fn table(&mut self, name: &str, right: Right, millis: u64) -> Result<Arc<Table>, String> {
+    pub fn table(&mut self, name: &str, right: Right) -> Result<Arc<Table>, String> {
         let Some(auth) = &self.auth else { return Err(NO_AUTH.into()) };
         // Checked before the lookup, so that a client without the right does not learn whether the table
         // exists.
-        if let Err(denied) = auth.may(name, right, millis) {
+        if let Err(denied) = auth.may(name, right, self.millis) {
             self.service.metrics.add(crate::Metric::Denied, 1);
             return Err(reply::denied(denied));
         }
@@ -112,7 +109,7 @@ impl Session {
     }
 
     /// Resolves a key, `row` of the default table or `table/row`, and checks the right of the client to it.
-    pub fn resolve(&mut self, key: &[u8], right: Right, millis: u64) -> Result<ResolvedKey, String> {
+    pub fn resolve(&mut self, key: &[u8], right: Right) -> Result<ResolvedKey, String> {
         let (table, row) = match key.iter().position(|byte| *byte == b'/') {
             Some(slash) => {
                 let (name, row) = (&key[..slash], &key[slash + 1..]);
@@ -123,11 +120,11 @@ impl Session {
                     _ => std::str::from_utf8(name)
                         .map_err(|_| "NOTABLE the name of a table is text".to_string())?,
                 };
-                (self.table(name, right, millis)?, row)
+                (self.table(name, right)?, row)
             }
             None => {
                 let service = Arc::clone(&self.service);
-                (self.table(&service.options.default_table, right, millis)?, key)
+                (self.table(&service.options.default_table, right)?, key)
             }
         };
         let cell = self.service.engine.cell(&table, row, UNNAMED.get_or_init(Column::unnamed));

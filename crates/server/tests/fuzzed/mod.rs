@@ -1,7 +1,7 @@
-//! What must hold for any body at all. The fuzz target includes this file, so that what it finds fails here in the same way.
+//! What must hold for the response to any body. The fuzz target includes this file.
 //!
-//! The first byte of the input chooses the route. With its highest bit set, what follows up to the end of the line is the header
-//! `Idempotency-Key`. The rest is the body.
+//! The first byte of the input selects the route. If its highest bit is set, the rest of the line is the header
+//! `Idempotency-Key`. What follows is the body.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use jeton_server::{Options, Service, http};
 
 const JSON: &str = "application/json";
 
-/// Set in the first byte: the key is in the header.
+/// The bit of the first byte for an id in the header.
 pub const KEYED: u8 = 0x80;
 
 /// Method, path and media type.
@@ -40,20 +40,20 @@ pub const ROUTES: [(&str, &str, &str); 13] = [
     ("POST", "/v1/tables/default/operations", JSON),
 ];
 
-/// The whole HTTP side on a real store.
-pub struct World {
+/// The HTTP API on a real store.
+pub struct FuzzServer {
     runtime: tokio::runtime::Runtime,
     router: TowerToHyperService<Router>,
 }
 
-/// The status, and the lines of the answer.
-#[allow(dead_code, reason = "the target looks at neither")]
-pub struct Answer {
+/// The status, and the lines of the body.
+#[allow(dead_code, reason = "the fuzz target reads neither")]
+pub struct Checked {
     pub status: u16,
     pub lines: Vec<serde_json::Value>,
 }
 
-impl World {
+impl FuzzServer {
     pub fn new(folder: &Path) -> Self {
         let options = jeton_engine::Options {
             shards: 1,
@@ -65,7 +65,7 @@ impl World {
         let engine = Engine::open(folder, options).expect("a store");
         let settings = TableSettings {
             formats: Format::ALL.into_iter().fold(Formats::NONE, Formats::and),
-            // Ids that were minted when this was written are to be young for as long as can be.
+            // Long enough for the dates of the ids in the corpus.
             dated_window: Duration::from_secs(10 * 365 * 24 * 3600),
             without_id: MissingIdPolicy::AtMostOnce,
             ..TableSettings::default()
@@ -77,8 +77,8 @@ impl World {
         Self { runtime, router: TowerToHyperService::new(http::router(Arc::new(service))) }
     }
 
-    /// An answer that is no failure of the server's own, in the form that is promised.
-    pub fn ask(&self, data: &[u8]) -> Option<Answer> {
+    /// Sends a request and checks the status and the media type of the response.
+    pub fn respond(&self, data: &[u8]) -> Option<Checked> {
         let (choice, mut body) = data.split_first()?;
         let (method, path, media_type) = ROUTES[usize::from(choice & !KEYED) % ROUTES.len()];
         let mut request =
@@ -90,34 +90,31 @@ impl World {
         }
         let request = request.body(Body::from(body.to_vec())).expect("a request");
         self.runtime.block_on(async {
-            let response = self.router.call(request).await.expect("an answer");
+            let response = self.router.call(request).await.expect("a response");
             let status = response.status().as_u16();
             assert!(status < 500 || status == 503, "{method} {path}: {status}");
             let is_problem = !response.status().is_success();
             let found = response.headers().get(header::CONTENT_TYPE).cloned().expect("a media type");
-            assert_eq!(
-                is_problem,
-                found == "application/problem+json",
-                "{method} {path}: {status} {found:?}"
-            );
-            let answer = to_bytes(response.into_body(), 1 << 24).await.expect("a body");
-            let lines = answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            let lines = lines.map(|line| serde_json::from_slice(line).expect("an answer in JSON")).collect();
-            Some(Answer { status, lines })
+            let has_problem_type = found == "application/problem+json";
+            assert_eq!(is_problem, has_problem_type, "{method} {path}: {status} {found:?}");
+            let text = to_bytes(response.into_body(), 1 << 24).await.expect("a body");
+            let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            let lines = lines.map(|line| serde_json::from_slice(line).expect("lines of JSON")).collect();
+            Some(Checked { status, lines })
         })
     }
 }
 
-/// A body of a stranger, sent to every route that takes one.
-#[allow(dead_code, reason = "the test has a world that ends with it")]
+/// The fuzz target.
+#[allow(dead_code, reason = "the test has a server of its own")]
 pub fn http_body(data: &[u8]) {
-    // The fuzzer ends without telling anybody: the store is removed by the next run.
-    static WORLD: LazyLock<World> = LazyLock::new(|| {
+    // The fuzzer does not drop the server: the next run removes the store.
+    static SERVER: LazyLock<FuzzServer> = LazyLock::new(|| {
         let folder = std::env::temp_dir().join("jeton-fuzz-http_body");
         if folder.exists() {
             fs::remove_dir_all(&folder).expect("the store of the last run");
         }
-        World::new(&folder)
+        FuzzServer::new(&folder)
     });
-    WORLD.ask(data);
+    SERVER.respond(data);
 }

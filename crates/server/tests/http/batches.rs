@@ -1,15 +1,14 @@
-//! Many operations in a request, several changes under one id, and what became of an id.
+//! Batches, operations of several changes, and the status of an id.
 
 use jeton_core::Format;
 use serde_json::{Value, json};
 
-use crate::harness::{World, millis, uuid, uuid_at};
+use crate::client::{assert_members, column};
+use crate::harness::{TestServer, millis, uuid, uuid_at};
 
 #[test]
 fn each_item_of_a_batch_has_its_own_outcome() {
-    let world = World::new();
-    world.table("opaque", &[Format::Opaque]);
-    let mut client = world.client();
+    let (_server, mut client) = TestServer::with_table("opaque", &[Format::Opaque]);
     let known = uuid();
     client.post("/v1/tables/default/counters/a:add", json!({"delta": 1, "id": known})).ok();
     let batch = json!({"operations": [
@@ -28,10 +27,10 @@ fn each_item_of_a_batch_has_its_own_outcome() {
     ]});
     let body = client.post("/v1/batch", &batch).ok();
     let results = body["results"].as_array().unwrap();
-    let statuses: Vec<_> = results.iter().map(|result| result["status"].as_u64().unwrap()).collect();
-    assert_eq!(statuses, [200, 200, 422, 404, 400, 200, 200, 400, 400, 400, 400, 200], "{body}");
-    assert_eq!((&results[0]["replayed"], &results[0]["value"]), (&json!(true), &json!(1)));
-    assert_eq!((&results[1]["applied"], &results[1]["value"]), (&json!(true), &json!(3)));
+    let statuses = [200, 200, 422, 404, 400, 200, 200, 400, 400, 400, 400, 200];
+    assert_eq!(column(&body["results"], "status"), statuses, "{body}");
+    assert_members(&results[0], json!({"replayed": true, "value": 1}));
+    assert_members(&results[1], json!({"applied": true, "value": 3}));
     assert_eq!(results[2]["type"], "/problems/id-mismatch");
     assert!(results[4]["detail"].as_str().unwrap().ends_with("did you mean `column`?"), "{}", results[4]);
     assert_eq!(results[7]["type"], "/problems/id-required");
@@ -47,8 +46,7 @@ fn each_item_of_a_batch_has_its_own_outcome() {
 
 #[test]
 fn a_batch_has_a_limit() {
-    let world = World::new();
-    let mut client = world.client();
+    let (_server, mut client) = TestServer::with_client();
     let item = |at: usize| json!({"table": "default", "row": format!("r{at}"), "delta": 1, "id": uuid()});
     let items: Vec<Value> = (0..10_000).map(item).collect();
     let body = client.post("/v1/batch", json!({"operations": items})).ok();
@@ -58,14 +56,13 @@ fn a_batch_has_a_limit() {
     assert_eq!(problem["limit"], 10_000);
     assert_eq!(client.get("/v1/tables/default/counters/r7").ok()["value"], 1);
     let keyed = [("content-type", "application/json"), ("idempotency-key", "\"a\"")];
-    client.ask("POST", "/v1/batch", &keyed, b"{\"operations\":[]}").problem(400, "bad-request");
+    client.call("POST", "/v1/batch", &keyed, b"{\"operations\":[]}").problem(400, "bad-request");
     assert_eq!(client.post("/v1/batch", "{\"operations\":[]}").ok(), json!({"results": []}));
 }
 
 #[test]
-fn several_changes_under_one_id_are_all_or_none() {
-    let world = World::new();
-    let mut client = world.client();
+fn changes_under_one_id_are_atomic() {
+    let (_server, mut client) = TestServer::with_client();
     let path = "/v1/tables/default/operations";
     let id = uuid();
     let pay = json!({"id": id, "changes": [
@@ -73,7 +70,7 @@ fn several_changes_under_one_id_are_all_or_none() {
         {"row": "{u7}spent", "delta": 0},
     ]});
     let body = client.post(path, &pay).ok();
-    assert_eq!((&body["values"], &body["values_text"]), (&json!([10, 0]), &json!(["10", "0"])));
+    assert_members(&body, json!({"values": [10, 0], "values_text": ["10", "0"]}));
     let again = client.post(path, &pay);
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     assert_eq!(again.ok()["replayed"], true);
@@ -87,11 +84,10 @@ fn several_changes_under_one_id_are_all_or_none() {
     assert_eq!(client.post(path, spend(7)).ok()["applied"], false);
     assert_eq!(client.get("/v1/tables/default/counters/%7Bu7%7Dspent").ok()["value"], 7);
 
-    // Rows of which at least two are in different partitions.
+    // At least two of the rows are in different partitions.
     let rows: Vec<Value> = (0..20).map(|at| json!({"row": format!("r{at}"), "delta": 1})).collect();
-    let problem =
-        client.post(path, json!({"id": uuid(), "changes": rows})).problem(400, "several-partitions");
-    assert!(problem["detail"].as_str().unwrap().contains("must be in one partition"), "{problem}");
+    let reply = client.post(path, json!({"id": uuid(), "changes": rows}));
+    reply.problem_with(400, "several-partitions", "must be in one partition");
     let inner = json!({"id": uuid(), "changes": [{"row": "a", "delta": 1, "id": "x"}]});
     let problem = client.post(path, inner).problem(400, "bad-json");
     assert_eq!(problem["detail"], "changes[0]: `id` belongs to the operation, not to one of its changes");
@@ -101,27 +97,25 @@ fn several_changes_under_one_id_are_all_or_none() {
 }
 
 #[test]
-fn what_became_of_an_id_can_be_asked() {
-    let world = World::new();
-    world.table("numbered", &[Format::Sequenced]);
-    let mut client = world.client();
+fn the_status_of_an_id_is_reported() {
+    let (_server, mut client) = TestServer::with_table("numbered", &[Format::Sequenced]);
     let id = uuid();
     let added = client.post("/v1/tables/default/counters/c:add", json!({"delta": 3, "id": id})).ok();
     for path in [format!("/v1/tables/default/operations/{id}"), format!("/v1/operations/{id}?table=default")]
     {
         let body = client.get(&path).ok();
-        assert_eq!((&body["state"], &body["id"]), (&json!("taken"), &json!(id)));
+        assert_members(&body, json!({"state": "taken", "id": id}));
         let operation = &body["operations"][0];
-        assert_eq!((&operation["values"], &operation["applied"]), (&json!([3]), &json!(true)));
-        assert_eq!((&operation["slot"], &operation["partition"]), (&added["slot"], &added["partition"]));
+        assert_members(operation, json!({"values": [3], "applied": true}));
+        assert_members(operation, json!({"slot": added["slot"], "partition": added["partition"]}));
     }
     let never = client.get(&format!("/v1/tables/default/operations/{}", uuid())).ok();
-    assert_eq!((&never["state"], &never["operations"]), (&json!("not-taken"), &json!([])));
+    assert_members(&never, json!({"state": "not-taken", "operations": []}));
     let old = client.get(&format!("/v1/operations/{}", uuid_at(millis() - 3 * 24 * 3600 * 1000))).ok();
     assert_eq!(old["state"], "forgotten");
     client.post("/v1/tables/numbered/counters/c:add", json!({"delta": 1, "id": "me/1/1"})).ok();
     let body = client.get("/v1/tables/numbered/operations/me%2F1%2F1").ok();
-    assert_eq!((&body["state"], &body["id"]), (&json!("taken"), &json!("me/1/1")));
+    assert_members(&body, json!({"state": "taken", "id": "me/1/1"}));
     client.get("/v1/tables/default/operations/nonsense").problem(400, "id-invalid");
     client.get(&format!("/v1/operations/{id}?table=nowhere")).problem(404, "unknown-table");
 }

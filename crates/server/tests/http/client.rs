@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 that hides nothing: what is written is what is sent, what came is what is seen.
+//! A client of HTTP/1.1 with access to the raw bytes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A connection.
 pub struct Client {
     pub stream: BufReader<TcpStream>,
 }
 
-/// A response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -25,7 +22,7 @@ pub struct Reply {
 impl Client {
     pub fn new(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream: BufReader::new(stream) }
     }
@@ -68,13 +65,13 @@ impl Client {
         Reply { status, headers, body: Vec::new() }
     }
 
-    /// The next piece of a body in pieces; empty at its end.
-    pub fn piece(&mut self) -> Vec<u8> {
+    /// The next chunk of a chunked body; empty at its end.
+    pub fn chunk(&mut self) -> Vec<u8> {
         let length = usize::from_str_radix(&self.line(), 16).unwrap();
-        let mut piece = vec![0; length];
-        self.stream.read_exact(&mut piece).unwrap();
+        let mut chunk = vec![0; length];
+        self.stream.read_exact(&mut chunk).unwrap();
         assert_eq!(self.line(), "");
-        piece
+        chunk
     }
 
     pub fn receive(&mut self) -> Reply {
@@ -84,35 +81,35 @@ impl Client {
             self.stream.read_exact(&mut reply.body).unwrap();
         } else if reply.header("transfer-encoding") == Some("chunked") {
             loop {
-                let piece = self.piece();
-                if piece.is_empty() {
+                let chunk = self.chunk();
+                if chunk.is_empty() {
                     break;
                 }
-                reply.body.extend_from_slice(&piece);
+                reply.body.extend_from_slice(&chunk);
             }
         }
         reply
     }
 
-    pub fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub fn call(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         self.send(method, path, headers, body);
         self.receive()
     }
 
     pub fn get(&mut self, path: &str) -> Reply {
-        self.ask("GET", path, &[], b"")
+        self.call("GET", path, &[], b"")
     }
 
     pub fn post(&mut self, path: &str, body: impl ToString) -> Reply {
-        self.ask("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes())
+        self.call("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes())
     }
 
     pub fn put(&mut self, path: &str, body: impl ToString) -> Reply {
-        self.ask("PUT", path, &[("content-type", "application/json")], body.to_string().as_bytes())
+        self.call("PUT", path, &[("content-type", "application/json")], body.to_string().as_bytes())
     }
 
-    /// Whether the server has ended the connection.
-    pub fn is_at_end(&mut self) -> bool {
+    /// Whether the server has closed the connection.
+    pub fn is_closed(&mut self) -> bool {
         self.stream.fill_buf().is_ok_and(<[u8]>::is_empty)
     }
 }
@@ -128,10 +125,10 @@ impl Reply {
 
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.text()))
     }
 
-    /// The body of a success.
+    /// Asserts a success and returns its body.
     #[track_caller]
     pub fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text());
@@ -139,7 +136,7 @@ impl Reply {
         self.json()
     }
 
-    /// The body of a problem of this kind.
+    /// Asserts a problem of this type and returns its body.
     #[track_caller]
     pub fn problem(&self, status: u16, name: &str) -> Value {
         let body = self.json();
@@ -151,4 +148,25 @@ impl Reply {
         assert!(body["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{body}");
         body
     }
+
+    /// Asserts a problem of this type whose detail contains this text, and returns its body.
+    #[track_caller]
+    pub fn problem_with(&self, status: u16, name: &str, text: &str) -> Value {
+        let body = self.problem(status, name);
+        assert!(body["detail"].as_str().unwrap().contains(text), "{text:?} is not in {body}");
+        body
+    }
+}
+
+/// Asserts that a body has these members, among others.
+#[track_caller]
+pub fn assert_members(body: &Value, members: Value) {
+    for (name, value) in members.as_object().unwrap() {
+        assert_eq!(&body[name], value, "{name} in {body}");
+    }
+}
+
+/// The values of a member of the objects in a list.
+pub fn column<'a>(list: &'a Value, name: &str) -> Vec<&'a Value> {
+    list.as_array().unwrap().iter().map(|item| &item[name]).collect()
 }

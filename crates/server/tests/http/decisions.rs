@@ -1,12 +1,12 @@
-//! The table of decisions, row by row: what becomes of an id, and what its client is told.
+//! The response to every kind of id.
 
 use std::time::Duration;
 
 use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettings};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Reply};
-use crate::harness::{Start, World, millis, uuid, uuid_at};
+use crate::client::{Client, Reply, assert_members};
+use crate::harness::{Start, TestServer, millis, uuid, uuid_at};
 
 const ADD: &str = "/v1/tables/default/counters/c:add";
 const READ: &str = "/v1/tables/default/counters/c";
@@ -16,16 +16,15 @@ fn counts(client: &mut Client, path: &str, value: i64) {
     assert_eq!(client.get(path).ok()["value"], value);
 }
 
-/// Asks with an id in the header alone.
+/// Adds with an id in the header only.
 fn with_key(client: &mut Client, key: &str, body: Value) -> Reply {
     let headers = [("content-type", "application/json"), ("idempotency-key", key)];
-    client.ask("POST", ADD, &headers, body.to_string().as_bytes())
+    client.call("POST", ADD, &headers, body.to_string().as_bytes())
 }
 
 #[test]
-fn known_with_another_payload_is_a_mismatch() {
-    let world = World::new();
-    let mut client = world.client();
+fn a_known_id_with_another_payload_is_a_mismatch() {
+    let (_server, mut client) = TestServer::with_client();
     let id = uuid();
     client.post(ADD, json!({"delta": 1, "id": id})).ok();
     for other in [
@@ -33,18 +32,17 @@ fn known_with_another_payload_is_a_mismatch() {
         json!({"delta": 1, "max": 9, "id": id}),
         json!({"delta": 1, "column": "a:b", "id": id}),
     ] {
-        let problem = client.post(ADD, other).problem(422, "id-mismatch");
-        assert!(problem["detail"].as_str().unwrap().contains("used for another operation"), "{problem}");
+        client.post(ADD, other).problem_with(422, "id-mismatch", "used for another operation");
     }
     client.post("/v1/tables/default/counters/c:reset", json!({"id": id})).problem(422, "id-mismatch");
     counts(&mut client, READ, 1);
 }
 
 #[test]
-fn without_an_answer_in_time_the_same_id_may_come_again() {
-    let world = Start::default().options(|options| options.request_timeout = Duration::ZERO).go();
-    let mut client = world.client();
-    // A quick disk may be in time even so, now and then.
+fn after_a_timeout_the_client_retries_with_the_same_id() {
+    let server = Start::default().options(|options| options.request_timeout = Duration::ZERO).start();
+    let mut client = server.client();
+    // A fast disk may complete some requests in time.
     let (id, reply, before) = (0..10_000)
         .find_map(|before| {
             let id = uuid();
@@ -55,47 +53,39 @@ fn without_an_answer_in_time_the_same_id_may_come_again() {
     reply.problem(409, "outcome-unknown");
     assert_eq!(reply.header("retry-after"), Some("1"));
 
-    // It went on: whoever asks again gets its answer, and it counts once.
-    let world = world.restart();
-    let mut client = world.client();
+    // The operation completed: a retry gets its result, and it counts once.
+    let server = server.restart();
+    let mut client = server.client();
     let again = client.post(ADD, json!({"delta": 5, "id": id})).ok();
-    assert_eq!((&again["value"], &again["replayed"]), (&json!(5 * (before + 1)), &json!(true)));
+    assert_members(&again, json!({"value": 5 * (before + 1), "replayed": true}));
     counts(&mut client, READ, 5 * (before + 1));
 }
 
 #[test]
-fn a_bound_refuses_for_good_and_the_refusal_is_replayed() {
-    let world = World::new();
-    let mut client = world.client();
+fn a_refusal_by_a_bound_is_final_and_replayed() {
+    let (_server, mut client) = TestServer::with_client();
     client.post(ADD, json!({"delta": 5, "id": uuid()})).ok();
     let id = uuid();
     let take = json!({"delta": -6, "min": 0, "id": id});
     let first = client.post(ADD, &take);
     let refused = first.ok();
-    assert_eq!(
-        (&refused["applied"], &refused["replayed"], &refused["value"]),
-        (&json!(false), &json!(false), &json!(5))
-    );
+    assert_members(&refused, json!({"applied": false, "replayed": false, "value": 5}));
     assert_eq!(first.header("idempotency-replayed"), None);
     client.post(ADD, json!({"delta": 5, "id": uuid()})).ok();
-    // Now there would be enough. But the answer was given.
+    // The bound would allow it now, but the refusal is final.
     let again = client.post(ADD, &take);
     let replayed = again.ok();
-    assert_eq!(
-        (&replayed["applied"], &replayed["replayed"], &replayed["value"]),
-        (&json!(false), &json!(true), &json!(5))
-    );
+    assert_members(&replayed, json!({"applied": false, "replayed": true, "value": 5}));
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     let within = client.post(ADD, json!({"delta": 90, "min": 0, "max": 100, "id": uuid()})).ok();
-    assert_eq!((&within["applied"], &within["value"]), (&json!(true), &json!(100)));
+    assert_members(&within, json!({"applied": true, "value": 100}));
     let above = client.post(ADD, json!({"delta": 1, "max": 100, "id": uuid()})).ok();
-    assert_eq!((&above["applied"], &above["value"]), (&json!(false), &json!(100)));
+    assert_members(&above, json!({"applied": false, "value": 100}));
 }
 
 #[test]
-fn older_than_the_window_is_gone() {
-    let world = World::new();
-    let mut client = world.client();
+fn an_id_older_than_the_window_is_rejected() {
+    let (_server, mut client) = TestServer::with_client();
     let day = 24 * 3600 * 1000;
     let problem = client
         .post(ADD, json!({"delta": 1, "id": uuid_at(millis() - day - 60_000)}))
@@ -108,49 +98,41 @@ fn older_than_the_window_is_gone() {
 }
 
 #[test]
-fn from_the_future_is_refused_until_its_time_comes() {
-    let world = World::new();
-    let mut client = world.client();
+fn an_id_from_the_future_is_rejected_beyond_the_skew() {
+    let (_server, mut client) = TestServer::with_client();
     let problem = client
         .post(ADD, json!({"delta": 1, "id": uuid_at(millis() + 3_600_000)}))
         .problem(400, "id-from-future");
     assert_eq!(problem["skew"], "1m");
     assert!(problem["server_time"].is_string() && problem["ahead"].is_string(), "{problem}");
     counts(&mut client, READ, 0);
-    // Within the skew it is taken.
+    // Within the skew it is accepted.
     client.post(ADD, json!({"delta": 1, "id": uuid_at(millis() + 5_000)})).ok();
 }
 
 #[test]
-fn no_id_is_the_policy_of_the_table() {
-    let world = World::new();
-    world.table("strict", &[Format::Uuid7]);
-    let mut client = world.client();
-    let problem =
-        client.post("/v1/tables/strict/counters/c:add", json!({"delta": 1})).problem(400, "id-required");
-    assert!(problem["detail"].as_str().unwrap().contains("Idempotency-Key"), "{problem}");
+fn a_missing_id_follows_the_policy_of_the_table() {
+    let (server, mut client) = TestServer::with_table("strict", &[Format::Uuid7]);
+    let reply = client.post("/v1/tables/strict/counters/c:add", json!({"delta": 1}));
+    reply.problem_with(400, "id-required", "Idempotency-Key");
     counts(&mut client, "/v1/tables/strict/counters/c", 0);
-    // The table of keys that name none takes writes without ids, and each is another.
-    let settings = world.service.engine.table("default").unwrap().settings().clone();
+    // The default table accepts writes without ids, and counts each of them.
+    let settings = server.service.engine.table("default").unwrap().settings().clone();
     assert_eq!(settings.without_id, MissingIdPolicy::AtMostOnce);
     client.post(ADD, json!({"delta": 1})).ok();
     assert_eq!(client.post(ADD, json!({"delta": 1})).ok()["value"], 2);
 }
 
 #[test]
-fn an_id_is_read_in_the_format_that_the_table_declares() {
-    let world = World::new();
-    world.table("both", &[Format::Ulid, Format::Opaque]);
-    let mut client = world.client();
+fn ids_are_parsed_in_the_formats_of_the_table() {
+    let (_server, mut client) = TestServer::with_table("both", &[Format::Ulid, Format::Opaque]);
     let not_seven = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
     let problem = client.post(ADD, json!({"delta": 1, "id": not_seven})).problem(400, "id-invalid");
     assert!(problem["detail"].as_str().unwrap().starts_with("not a uuid7 id:"), "{problem}");
     let both = "/v1/tables/both/counters/c:add";
     let problem = client.post(both, json!({"delta": 1, "id": "order-7"})).problem(400, "id-invalid");
-    assert_eq!(
-        problem["detail"],
-        "the table takes ids of several formats; begin the id with one of ulid, opaque"
-    );
+    let detail = "the table takes ids of several formats; begin the id with one of ulid, opaque";
+    assert_eq!(problem["detail"], detail);
     let problem =
         client.post(both, json!({"delta": 1, "id": format!("uuid7:{}", uuid())})).problem(400, "id-invalid");
     assert_eq!(problem["detail"], "an id of format uuid7 is not taken here; the table takes ulid, opaque");
@@ -160,33 +142,27 @@ fn an_id_is_read_in_the_format_that_the_table_declares() {
 
 #[test]
 fn the_header_is_a_string_in_quotes() {
-    let world = World::new();
-    let mut client = world.client();
+    let (_server, mut client) = TestServer::with_client();
     let id = uuid();
     assert_eq!(with_key(&mut client, &format!("\"{id}\""), json!({"delta": 2})).ok()["replayed"], false);
-    // Parameters mean nothing; the body may say the same; and it is the same id in either place.
+    // Parameters are ignored. Header and body may have the same id.
     assert_eq!(with_key(&mut client, &format!("\"{id}\";v=1"), json!({"delta": 2})).ok()["replayed"], true);
-    assert_eq!(
-        with_key(&mut client, &format!("\"{id}\""), json!({"delta": 2, "id": id})).ok()["replayed"],
-        true
-    );
+    let both = with_key(&mut client, &format!("\"{id}\""), json!({"delta": 2, "id": id})).ok();
+    assert_eq!(both["replayed"], true);
     assert_eq!(client.post(ADD, json!({"delta": 2, "id": id})).ok()["replayed"], true);
 
-    let problem = with_key(&mut client, &id, json!({"delta": 2})).problem(400, "id-invalid");
-    assert!(problem["detail"].as_str().unwrap().contains("a string in quotes"), "{problem}");
-    let problem = with_key(&mut client, &format!("\"{}\"", uuid()), json!({"delta": 2, "id": id}))
-        .problem(400, "id-conflict");
-    assert!(problem["detail"].as_str().unwrap().contains(&id), "{problem}");
+    with_key(&mut client, &id, json!({"delta": 2})).problem_with(400, "id-invalid", "a string in quotes");
+    let reply = with_key(&mut client, &format!("\"{}\"", uuid()), json!({"delta": 2, "id": id}));
+    reply.problem_with(400, "id-conflict", &id);
     let twice =
         [("content-type", "application/json"), ("idempotency-key", "\"a\""), ("idempotency-key", "\"a\"")];
-    client.ask("POST", ADD, &twice, b"{\"delta\":1}").problem(400, "id-invalid");
+    client.call("POST", ADD, &twice, b"{\"delta\":1}").problem(400, "id-invalid");
     counts(&mut client, READ, 2);
 }
 
 #[test]
-fn what_could_not_be_done_is_not_remembered() {
-    let world = World::new();
-    let mut client = world.client();
+fn rejected_operations_are_not_stored() {
+    let (_server, mut client) = TestServer::with_client();
     let id = uuid();
     client.post(ADD, json!({"delta": i64::MAX, "id": uuid()})).ok();
     client.post(ADD, json!({"delta": 1, "id": id})).problem(409, "overflow");
@@ -196,26 +172,26 @@ fn what_could_not_be_done_is_not_remembered() {
     client.post(ADD, json!({"delta": 1, "id": id})).problem(409, "not-a-counter");
     client.post("/v1/tables/default/counters/c:reset", json!({"id": uuid()})).ok();
     let done = client.post(ADD, json!({"delta": 1, "id": id})).ok();
-    assert_eq!((&done["value"], &done["replayed"]), (&json!(1), &json!(false)));
+    assert_members(&done, json!({"value": 1, "replayed": false}));
 }
 
 #[test]
-fn probabilistic_and_relaxed_tables_say_so() {
-    let world = World::new();
+fn responses_name_probabilistic_and_relaxed_tables() {
+    let server = TestServer::new();
     let formats = Formats::only(Format::Opaque);
     let mode = Mode::Probabilistic { target: 1e-6 };
-    world.table_with("maybe", TableSettings { formats, mode, ..TableSettings::default() });
+    server.table_with("maybe", TableSettings { formats, mode, ..TableSettings::default() });
     let durability = Durability::Relaxed;
-    world.table_with("quick", TableSettings { formats, durability, ..TableSettings::default() });
-    let mut client = world.client();
+    server.table_with("quick", TableSettings { formats, durability, ..TableSettings::default() });
+    let mut client = server.client();
     let maybe = "/v1/tables/maybe/counters/c:add";
     let first = client.post(maybe, json!({"delta": 1, "id": "a"})).ok();
-    assert_eq!((&first["mode"], &first["applied"]), (&json!("probabilistic"), &json!(true)));
+    assert_members(&first, json!({"mode": "probabilistic", "applied": true}));
     assert_eq!(first.get("probably_seen"), None);
     let reply = client.post(maybe, json!({"delta": 1, "id": "a"}));
     let again = reply.ok();
-    assert_eq!((&again["applied"], &again["probably_seen"]), (&json!(false), &json!(true)));
-    assert_eq!((&again["mode"], &again["value"]), (&json!("probabilistic"), &Value::Null));
+    assert_members(&again, json!({"applied": false, "probably_seen": true}));
+    assert_members(&again, json!({"mode": "probabilistic", "value": null}));
     counts(&mut client, "/v1/tables/maybe/counters/c", 1);
 
     let quick = client.post("/v1/tables/quick/counters/c:add", json!({"delta": 1, "id": "a"})).ok();
@@ -224,33 +200,28 @@ fn probabilistic_and_relaxed_tables_say_so() {
 }
 
 #[test]
-fn what_was_answered_before_a_restart_is_answered_after_it() {
-    let world = World::new();
-    let mut client = world.client();
+fn results_survive_a_restart() {
+    let (server, mut client) = TestServer::with_client();
     let (add, refused) = (uuid(), uuid());
     let first = client.post(ADD, json!({"delta": 3, "id": add})).ok();
     client.post(ADD, json!({"delta": 3, "max": 3, "id": refused})).ok();
     drop(client);
-    let world = world.restart();
-    let mut client = world.client();
+    let server = server.restart();
+    let mut client = server.client();
     let again = client.post(ADD, json!({"delta": 3, "id": add}));
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     let again = again.ok();
-    assert_eq!(
-        (&again["value"], &again["slot"], &again["time"]),
-        (&first["value"], &first["slot"], &first["time"])
-    );
+    assert_members(&again, json!({"value": first["value"], "slot": first["slot"], "time": first["time"]}));
     let again = client.post(ADD, json!({"delta": 3, "max": 3, "id": refused})).ok();
-    assert_eq!((&again["applied"], &again["replayed"]), (&json!(false), &json!(true)));
+    assert_members(&again, json!({"applied": false, "replayed": true}));
     counts(&mut client, READ, 3);
 }
 
 #[test]
-fn a_store_that_is_closed_says_when_to_ask_again() {
-    let world = World::new();
-    let mut client = world.client();
+fn a_closed_store_responds_with_retry_after() {
+    let (server, mut client) = TestServer::with_client();
     client.get("/healthz").ok();
-    world.service.engine.close();
+    server.service.engine.close();
     let reply = client.post(ADD, json!({"delta": 1, "id": uuid()}));
     reply.problem(503, "closing");
     assert_eq!(reply.header("retry-after"), Some("1"));

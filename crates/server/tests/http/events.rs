@@ -1,10 +1,10 @@
-//! CloudEvents in all modes.
+//! CloudEvents in structured, batched and binary mode.
 
 use jeton_core::Format;
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::harness::World;
+use crate::client::{Client, Reply, assert_members, column};
+use crate::harness::TestServer;
 
 const PATH: &str = "/v1/tables/events/events";
 
@@ -17,30 +17,28 @@ fn event(id: &str, time: &str, delta: Option<i64>) -> Value {
     event
 }
 
-fn send(client: &mut Client, kind: &str, body: &Value) -> crate::client::Reply {
-    client.ask("POST", PATH, &[("content-type", kind)], body.to_string().as_bytes())
+fn send(client: &mut Client, kind: &str, body: &Value) -> Reply {
+    client.call("POST", PATH, &[("content-type", kind)], body.to_string().as_bytes())
 }
 
-/// A world with a table of events, and what time it is there.
-fn world() -> (World, String) {
-    let world = World::new();
-    world.table("events", &[Format::Event]);
-    let mut client = world.client();
+/// A server with a table of events, and its time.
+fn start() -> (TestServer, String) {
+    let (server, mut client) = TestServer::with_table("events", &[Format::Event]);
     let body = client.post("/v1/tables/default/counters/clock:add", json!({"delta": 1})).ok();
-    (world, body["time"].as_str().unwrap().to_owned())
+    (server, body["time"].as_str().unwrap().to_owned())
 }
 
 #[test]
 fn one_event_counts_once() {
-    let (world, now) = world();
-    let mut client = world.client();
+    let (server, now) = start();
+    let mut client = server.client();
     let kind = "application/cloudevents+json";
     let first = send(&mut client, kind, &event("a", &now, Some(5))).ok();
-    assert_eq!((&first["value"], &first["replayed"]), (&json!(5), &json!(false)));
+    assert_members(&first, json!({"value": 5, "replayed": false}));
     let again = send(&mut client, kind, &event("a", &now, Some(5)));
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     assert_eq!(send(&mut client, kind, &event("b", &now, None)).ok()["value"], 6);
-    // The name of an event is its source and id; the same id elsewhere is another.
+    // The same id from another source is another event.
     let mut elsewhere = event("a", &now, Some(5));
     elsewhere["source"] = json!("/shop");
     assert_eq!(send(&mut client, kind, &elsewhere).ok()["value"], 11);
@@ -51,9 +49,9 @@ fn one_event_counts_once() {
 }
 
 #[test]
-fn a_batch_has_an_outcome_for_each() {
-    let (world, now) = world();
-    let mut client = world.client();
+fn each_event_of_a_batch_has_its_outcome() {
+    let (server, now) = start();
+    let mut client = server.client();
     let mut old_version = event("v", &now, None);
     old_version["specversion"] = json!("0.3");
     let mut without_subject = event("s", &now, None);
@@ -72,12 +70,10 @@ fn a_batch_has_an_outcome_for_each() {
     ]);
     let body = send(&mut client, "application/cloudevents-batch+json", &batch).ok();
     let results = body["results"].as_array().unwrap();
-    let statuses: Vec<_> = results.iter().map(|result| result["status"].as_u64().unwrap()).collect();
-    assert_eq!(statuses, [200, 200, 400, 400, 400, 400, 200, 400], "{body}");
+    assert_eq!(column(&body["results"], "status"), [200, 200, 400, 400, 400, 400, 200, 400], "{body}");
     assert_eq!(results[1]["replayed"], true);
-    assert!(
-        results[2]["detail"].as_str().unwrap().starts_with("`time` is \"yesterday\": a time has the form")
-    );
+    let detail = results[2]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("`time` is \"yesterday\": a time has the form"), "{detail}");
     assert_eq!(results[3]["detail"], "`specversion` is \"0.3\", and only 1.0 is supported");
     assert_eq!(results[4]["detail"], "the event has no `subject`, which is required");
     assert_eq!(results[6]["value"], 3);
@@ -85,8 +81,8 @@ fn a_batch_has_an_outcome_for_each() {
 
 #[test]
 fn binary_mode_has_the_event_in_headers() {
-    let (world, now) = world();
-    let mut client = world.client();
+    let (server, now) = start();
+    let mut client = server.client();
     let headers = [
         ("ce-specversion", "1.0"),
         ("ce-type", "click"),
@@ -96,22 +92,22 @@ fn binary_mode_has_the_event_in_headers() {
         ("ce-subject", "page-8"),
         ("content-type", "application/json"),
     ];
-    let first = client.ask("POST", PATH, &headers, b"{\"delta\": 4}").ok();
+    let first = client.call("POST", PATH, &headers, b"{\"delta\": 4}").ok();
     assert_eq!(first["value"], 4);
-    assert_eq!(client.ask("POST", PATH, &headers, b"{\"delta\": 4}").ok()["replayed"], true);
-    // It is the same event as in structured mode.
+    assert_eq!(client.call("POST", PATH, &headers, b"{\"delta\": 4}").ok()["replayed"], true);
+    // The same event in structured mode.
     let mut event = event("bin €", &now, Some(4));
     event["subject"] = json!("page-8");
     assert_eq!(send(&mut client, "application/cloudevents+json", &event).ok()["replayed"], true);
-    client.ask("POST", PATH, &headers[..5], b"").problem(400, "bad-json");
+    client.call("POST", PATH, &headers[..5], b"").problem(400, "bad-json");
 }
 
 #[test]
-fn what_is_no_event_is_refused() {
-    let (world, now) = world();
-    let mut client = world.client();
+fn invalid_events_are_rejected() {
+    let (server, now) = start();
+    let mut client = server.client();
     send(&mut client, "application/json", &event("a", &now, None)).problem(415, "media-type");
-    let reply = client.ask(
+    let reply = client.call(
         "POST",
         "/v1/tables/default/events",
         &[("content-type", "application/cloudevents+json")],

@@ -1,4 +1,4 @@
-//! A server on a port of its own, with a store in a folder of its own.
+//! A server on its own port, with its own store.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::client::Client;
 
-/// A server.
-pub struct World {
+pub struct TestServer {
     pub service: Arc<Service>,
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -24,7 +23,7 @@ pub struct World {
     folder: Option<tempfile::TempDir>,
 }
 
-/// What a server is started with.
+/// The configuration of a server.
 pub struct Start {
     pub options: Options,
     pub access: Access,
@@ -48,13 +47,13 @@ impl Start {
         self
     }
 
-    /// On the store in this folder.
+    /// Uses the store in this folder.
     pub fn folder(mut self, folder: tempfile::TempDir) -> Self {
         self.folder = Some(folder);
         self
     }
 
-    pub fn go(self) -> World {
+    pub fn start(self) -> TestServer {
         let folder = self.folder.unwrap_or_else(|| tempfile::tempdir().unwrap());
         let options = jeton_engine::Options {
             shards: 2,
@@ -71,10 +70,10 @@ impl Start {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async move {
-            let _told_or_dropped = stopped.await;
+            let _sent_or_dropped = stopped.await;
         };
         let served = runtime.spawn(http::serve(service.clone(), listener, shutdown));
-        World {
+        TestServer {
             service,
             address,
             stop: Some(stop),
@@ -85,21 +84,34 @@ impl Start {
     }
 }
 
-impl World {
+impl TestServer {
     pub fn new() -> Self {
-        Start::default().go()
+        Start::default().start()
+    }
+
+    /// A server with default options, and a client.
+    pub fn with_client() -> (Self, Client) {
+        let server = Self::new();
+        let client = server.client();
+        (server, client)
+    }
+
+    /// A server with another table, which accepts ids of these formats, and a client.
+    pub fn with_table(name: &str, formats: &[Format]) -> (Self, Client) {
+        let (server, client) = Self::with_client();
+        server.table(name, formats);
+        (server, client)
     }
 
     pub fn client(&self) -> Client {
         Client::new(self.address)
     }
 
-    /// Does something where the server runs.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        self.runtime.as_ref().expect("it runs").block_on(work)
+        self.runtime.as_ref().expect("the runtime exists until drop").block_on(work)
     }
 
-    /// Makes a table that takes ids of these formats.
+    /// Creates a table that accepts ids of these formats.
     pub fn table(&self, name: &str, formats: &[Format]) {
         let formats = formats.iter().fold(Formats::NONE, |all, one| all.and(*one));
         self.table_with(name, TableSettings { formats, ..TableSettings::default() });
@@ -109,32 +121,32 @@ impl World {
         self.service.engine.create_table(name, settings).unwrap();
     }
 
-    /// Tells the server to end.
+    /// Starts the shutdown.
     pub fn begin_stop(&mut self) {
         drop(self.stop.take());
     }
 
-    /// Waits until the server has ended.
-    pub fn end(&mut self) {
+    /// Shuts down and waits for the end.
+    pub fn stop(&mut self) {
         self.begin_stop();
         if let (Some(served), Some(runtime)) = (self.served.take(), &self.runtime) {
             runtime.block_on(served).unwrap().unwrap();
         }
     }
 
-    /// Ends the server, closes the store, and starts both again.
-    pub fn restart(mut self) -> World {
-        self.end();
+    /// Shuts down, closes the store, and starts again on it.
+    pub fn restart(mut self) -> TestServer {
+        self.stop();
         self.service.engine.close();
         let folder = self.folder.take();
         drop(self);
-        Start { folder, ..Start::default() }.go()
+        Start { folder, ..Start::default() }.start()
     }
 }
 
-impl Drop for World {
+impl Drop for TestServer {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(5));
         }
@@ -145,7 +157,7 @@ pub fn millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
 }
 
-/// A UUID of version 7 of this time, never the same.
+/// A new UUID of version 7 with this time.
 pub fn uuid_at(millis: u64) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -153,7 +165,7 @@ pub fn uuid_at(millis: u64) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// A UUID of version 7 of now.
+/// A new UUID of version 7.
 pub fn uuid() -> String {
     uuid_at(millis())
 }

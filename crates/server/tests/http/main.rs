@@ -1,6 +1,6 @@
-//! The service over HTTP, against a real server with a real store, through real connections.
+//! The HTTP API of a real server with a real store, over real connections.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod access;
 mod backups;

@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use crate::harness::{World, uuid};
+use crate::harness::{TestServer, uuid};
 
 #[test]
-fn every_response_is_safe_to_show() {
-    let world = World::new();
-    let mut client = world.client();
+fn every_response_has_security_headers() {
+    let (_server, mut client) = TestServer::with_client();
     for path in
         ["/", "/problems", "/problems/id-expired", "/v1/tables", "/nowhere", "/metrics", "/openapi.json"]
     {
@@ -25,25 +24,21 @@ fn every_response_is_safe_to_show() {
 }
 
 #[test]
-fn a_problem_leads_to_its_page() {
-    let world = World::new();
-    let mut client = world.client();
+fn the_type_of_a_problem_is_the_path_of_its_page() {
+    let (_server, mut client) = TestServer::with_client();
     let problem = client.get("/v1/tables/nowhere").problem(404, "unknown-table");
     let page = client.get(problem["type"].as_str().unwrap());
     assert_eq!(page.status, 200);
-    assert!(
-        page.text().contains("The table does not exist") && page.text().contains("PUT /v1/tables"),
-        "{}",
-        page.text()
-    );
+    for text in ["The table does not exist", "PUT /v1/tables"] {
+        assert!(page.text().contains(text), "{text} is not in {}", page.text());
+    }
     client.get("/problems/no-such").problem(404, "not-found");
     assert!(client.get("/problems").text().contains("/problems/id-mismatch"));
 }
 
 #[test]
-fn health_and_metrics() {
-    let world = World::new();
-    let mut client = world.client();
+fn health_and_metrics_are_reported() {
+    let (_server, mut client) = TestServer::with_client();
     assert_eq!(client.get("/healthz").ok(), json!({"status": "alive"}));
     assert_eq!(client.get("/readyz").ok(), json!({"status": "ready"}));
     let (path, id) = ("/v1/tables/default/counters/c:add", uuid());
@@ -52,10 +47,8 @@ fn health_and_metrics() {
     }
     client.get("/v1/tables/default/counters/c").ok();
     let reply = client.get("/metrics");
-    assert_eq!(
-        reply.header("content-type"),
-        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
-    );
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(reply.header("content-type"), Some(content_type));
     for line in [
         "jeton_operations_total{outcome=\"applied\"} 1",
         "jeton_operations_total{outcome=\"replayed\"} 2",
@@ -82,8 +75,7 @@ fn health_and_metrics() {
 
 #[test]
 fn http_latencies_are_counted_by_method_and_route() {
-    let world = World::new();
-    let mut client = world.client();
+    let (_server, mut client) = TestServer::with_client();
     for row in ["a", "b"] {
         client.get(&format!("/v1/tables/default/counters/{row}")).ok();
     }
@@ -103,9 +95,9 @@ fn http_latencies_are_counted_by_method_and_route() {
 }
 
 #[test]
-fn the_description_names_every_address() {
-    let world = World::new();
-    let description = world.client().get("/openapi.json").ok();
+fn the_openapi_description_has_every_path() {
+    let server = TestServer::new();
+    let description = server.client().get("/openapi.json").ok();
     let paths = description["paths"].as_object().unwrap();
     for path in [
         "/v1/tables/{table}/counters/{row}:add",

@@ -1,4 +1,4 @@
-//! Sequenced ids: a client that numbers its operations.
+//! Sequenced ids.
 
 use std::time::Duration;
 
@@ -6,15 +6,13 @@ use jeton_core::limits::SESSION_WINDOW;
 use jeton_core::{Format, Formats, TableSettings};
 use serde_json::json;
 
-use crate::harness::{World, millis};
+use crate::harness::{TestServer, millis};
 
 const ADD: &str = "/v1/tables/numbered/counters/c:add";
 
 #[test]
-fn numbers_count_once_and_later_lives_shut_out_earlier_ones() {
-    let world = World::new();
-    world.table("numbered", &[Format::Sequenced]);
-    let mut client = world.client();
+fn a_new_epoch_fences_earlier_ones() {
+    let (_server, mut client) = TestServer::with_table("numbered", &[Format::Sequenced]);
     client.post(ADD, json!({"delta": 1, "id": "me/5/1"})).ok();
     assert_eq!(client.post(ADD, json!({"delta": 1, "id": "me/5/1"})).ok()["replayed"], true);
     client.post(ADD, json!({"delta": 1, "id": "me/6/1"})).ok();
@@ -28,10 +26,8 @@ fn numbers_count_once_and_later_lives_shut_out_earlier_ones() {
 }
 
 #[test]
-fn a_number_far_back_is_gone() {
-    let world = World::new();
-    world.table("numbered", &[Format::Sequenced]);
-    let mut client = world.client();
+fn a_number_below_the_window_is_rejected() {
+    let (_server, mut client) = TestServer::with_table("numbered", &[Format::Sequenced]);
     for seq in 2..=SESSION_WINDOW + 2 {
         client.post(ADD, json!({"delta": 1, "id": format!("me/5/{seq}")})).ok();
     }
@@ -40,13 +36,13 @@ fn a_number_far_back_is_gone() {
 }
 
 #[test]
-fn a_session_that_was_idle_for_too_long_is_unknown() {
-    let world = World::new();
+fn a_session_is_unknown_after_its_lease() {
+    let server = TestServer::new();
     let (formats, session_lease) = (Formats::only(Format::Sequenced), Duration::from_millis(20));
-    world.table_with("numbered", TableSettings { formats, session_lease, ..TableSettings::default() });
-    let mut client = world.client();
+    server.table_with("numbered", TableSettings { formats, session_lease, ..TableSettings::default() });
+    let mut client = server.client();
     client.post(ADD, json!({"delta": 1, "id": "me/5/1"})).ok();
-    // Others go on, until the store has seen the time pass.
+    // Operations of other clients advance the store clock.
     let begun = millis();
     let mut epoch = 1;
     while millis() < begun + 200 {

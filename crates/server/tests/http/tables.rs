@@ -1,63 +1,44 @@
-//! Making tables, changing them, and seeing how they are.
+//! Tables and their settings.
 
 use jeton_core::{Format, Mode};
 use serde_json::json;
-use std::time::Duration;
 
-use crate::harness::{World, uuid};
+use crate::client::{assert_members, column};
+use crate::harness::{TestServer, uuid};
 
 #[test]
-fn a_table_is_made_changed_and_shown() {
-    let world = World::new();
-    let mut client = world.client();
-    let wanted = json!({"formats": ["ulid", "event"], "dated_window": "2d", "skew": "30s", "mode": "probabilistic",
+fn a_table_is_created_changed_and_read() {
+    let (server, mut client) = TestServer::with_client();
+    let settings_body = json!({"formats": ["ulid", "event"], "dated_window": "2d", "skew": "30s", "mode": "probabilistic",
         "target": 0.001, "durability": "relaxed", "without_id": "at-most-once", "expected_ids": 5000, "memory_cap": "64MiB"});
-    let made = client.put("/v1/tables/clicks", &wanted);
+    let made = client.put("/v1/tables/clicks", &settings_body);
     assert_eq!(made.status, 201, "{}", made.text());
-    let settings = world.service.engine.table("clicks").unwrap().settings().clone();
+    let settings = server.service.engine.table("clicks").unwrap().settings().clone();
     assert!(settings.formats.contains(Format::Ulid) && settings.formats.contains(Format::Event));
-    assert_eq!(
-        (settings.dated_window, settings.skew),
-        (Duration::from_secs(172_800), Duration::from_secs(30))
-    );
+    assert_eq!((settings.dated_window.as_secs(), settings.skew.as_secs()), (172_800, 30));
     assert_eq!(settings.mode, Mode::Probabilistic { target: 0.001 });
     assert_eq!((settings.expected_ids, settings.memory_cap), (5000, 64 << 20));
 
     let shown = client.get("/v1/tables/clicks").ok();
     assert_eq!(shown["name"], "clicks");
-    for (name, value) in wanted.as_object().unwrap() {
-        assert_eq!(&shown["settings"][name], value, "{name}");
-    }
-    assert_eq!(
-        (&shown["settings"]["opaque_window"], &shown["settings"]["session_lease"]),
-        (&json!("10m"), &json!("7d"))
-    );
-    assert_eq!(
-        (&shown["filters"]["dated"]["bytes_max"], &shown["filters"]["opaque"]),
-        (&json!(64 << 20), &json!(null))
-    );
-    assert_eq!(shown["filters"]["dated"]["target"], 0.001);
+    assert_members(&shown["settings"], settings_body.clone());
+    assert_members(&shown["settings"], json!({"opaque_window": "10m", "session_lease": "7d"}));
+    assert_eq!(shown["filters"]["opaque"], json!(null));
+    assert_members(&shown["filters"]["dated"], json!({"bytes_max": 64 << 20, "target": 0.001}));
 
-    // The same again is nothing new, and costs no era; what is shown can be sent back.
-    assert_eq!(client.put("/v1/tables/clicks", &wanted).ok()["eras"], 1);
+    // Equal settings start no era.
+    assert_eq!(client.put("/v1/tables/clicks", &settings_body).ok()["eras"], 1);
     assert_eq!(client.put("/v1/tables/clicks", &shown["settings"]).ok()["eras"], 1);
     let changed = client.put("/v1/tables/clicks", json!({"formats": ["ulid"]})).ok();
     assert_eq!((&changed["eras"], &changed["settings"]["dated_window"]), (&json!(2), &json!("24h")));
-    let names: Vec<_> = client.get("/v1/tables").ok()["tables"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|table| table["name"].clone())
-        .collect();
-    assert_eq!(names, ["default", "clicks"]);
+    assert_eq!(column(&client.get("/v1/tables").ok()["tables"], "name"), ["default", "clicks"]);
     client.get("/v1/tables/nowhere").problem(404, "unknown-table");
 }
 
 #[test]
-fn settings_that_cannot_be_are_told() {
-    let world = World::new();
-    let mut client = world.client();
-    for (body, told) in [
+fn invalid_settings_are_rejected() {
+    let (_server, mut client) = TestServer::with_client();
+    for (body, expected) in [
         (json!({"dated_windw": "1h"}), "did you mean `dated_window`?"),
         (
             json!({"dated_window": "1 hour"}),
@@ -90,22 +71,19 @@ fn settings_that_cannot_be_are_told() {
         let reply = client.put("/v1/tables/new", &body);
         assert_eq!(reply.status, 400, "{body}");
         let detail = reply.json()["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains(told), "{body}: {detail}");
+        assert!(detail.contains(expected), "{body}: {detail}");
     }
     client.get("/v1/tables/new").problem(404, "unknown-table");
     client.put("/v1/tables/Upper", json!({})).problem(400, "bad-settings");
 }
 
 #[test]
-fn ids_taken_under_the_old_settings_are_known_under_the_new() {
-    let world = World::new();
-    let mut client = world.client();
+fn known_ids_stay_known_after_a_change_of_settings() {
+    let (_server, mut client) = TestServer::with_client();
     assert_eq!(client.put("/v1/tables/t", json!({"dated_window": "1h"})).status, 201);
     let id = uuid();
     client.post("/v1/tables/t/counters/c:add", json!({"delta": 1, "id": id})).ok();
     client.put("/v1/tables/t", json!({"dated_window": "2h"})).ok();
-    assert_eq!(
-        client.post("/v1/tables/t/counters/c:add", json!({"delta": 1, "id": id})).ok()["replayed"],
-        true
-    );
+    let retry = client.post("/v1/tables/t/counters/c:add", json!({"delta": 1, "id": id})).ok();
+    assert_eq!(retry["replayed"], true);
 }

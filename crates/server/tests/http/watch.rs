@@ -1,21 +1,18 @@
-//! Watching changes.
+//! The change feed over HTTP.
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::harness::{World, uuid};
+use crate::client::{Client, assert_members};
+use crate::harness::{TestServer, uuid};
 
 /// The next event, without comments.
 pub fn event(client: &mut Client) -> (String, String, Value) {
     loop {
-        let piece = String::from_utf8(client.piece()).unwrap();
-        assert!(!piece.starts_with(": still here"), "nothing more comes");
+        let chunk = String::from_utf8(client.chunk()).unwrap();
+        assert!(!chunk.starts_with(": still here"), "no more events");
         let field = |name: &str| {
-            piece
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-                .unwrap_or_default()
-                .to_owned()
+            let value = chunk.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            value.unwrap_or_default().to_owned()
         };
         if !field("event").is_empty() {
             return (field("event"), field("id"), serde_json::from_str(&field("data")).unwrap());
@@ -23,26 +20,26 @@ pub fn event(client: &mut Client) -> (String, String, Value) {
     }
 }
 
-pub fn watch(world: &World, query: &str) -> Client {
-    let mut watcher = world.client();
+pub fn watch(server: &TestServer, query: &str) -> Client {
+    let mut watcher = server.client();
     watcher.send("GET", &format!("/v1/watch{query}"), &[], b"");
     let head = watcher.head();
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
-    // It is said when nothing will be missed any more.
-    assert_eq!(watcher.piece(), b": watching\n\n");
+    // The first line confirms the subscription.
+    assert_eq!(watcher.chunk(), b": watching\n\n");
     watcher
 }
 
 #[test]
-fn changes_are_seen_in_order_and_once() {
-    let world = World::new();
-    let mut watcher = watch(&world, "");
-    let mut client = world.client();
+fn changes_are_reported_once_and_in_order() {
+    let server = TestServer::new();
+    let mut watcher = watch(&server, "");
+    let mut client = server.client();
     let mut slots = Vec::new();
     for at in 1..=50 {
         let (id, body) = (uuid(), "/v1/tables/default/counters/c:add");
         let reply = client.post(body, json!({"delta": 2, "id": id})).ok();
-        // A retry is no change, nor is what a bound refuses.
+        // Retries and refused operations change nothing.
         client.post(body, json!({"delta": 2, "id": id})).ok();
         client.post(body, json!({"delta": 2, "max": 0, "id": uuid()})).ok();
         slots.push((at * 2, format!("{}-{}", reply["partition"], reply["slot"])));
@@ -50,17 +47,17 @@ fn changes_are_seen_in_order_and_once() {
     for (value, id) in slots {
         let (name, seen, data) = event(&mut watcher);
         assert_eq!((name.as_str(), seen), ("change", id));
-        assert_eq!((&data["table"], &data["row"]), (&json!("default"), &json!("c")));
-        assert_eq!((&data["value"], &data["value_text"]), (&json!(value), &json!(value.to_string())));
+        assert_members(&data, json!({"table": "default", "row": "c"}));
+        assert_members(&data, json!({"value": value, "value_text": value.to_string()}));
     }
 }
 
 #[test]
-fn only_what_was_asked_for_is_seen() {
-    let world = World::new();
-    world.table("other", &[jeton_core::Format::Uuid7]);
-    let mut watcher = watch(&world, "?table=other&prefix=a%2F");
-    let mut client = world.client();
+fn the_feed_is_filtered_by_table_and_prefix() {
+    let server = TestServer::new();
+    server.table("other", &[jeton_core::Format::Uuid7]);
+    let mut watcher = watch(&server, "?table=other&prefix=a%2F");
+    let mut client = server.client();
     for path in ["default/counters/a%2F1", "other/counters/b", "other/counters/a", "other/counters/a%2F2"] {
         client.post(&format!("/v1/tables/{path}:add"), json!({"delta": 1, "id": uuid()})).ok();
     }
@@ -68,18 +65,18 @@ fn only_what_was_asked_for_is_seen() {
         json!({"operations": [{"table": "other", "row": "a/3", "column": "x:y", "delta": 1, "id": uuid()}]});
     client.post("/v1/batch", body).ok();
     let (_, _, data) = event(&mut watcher);
-    assert_eq!((&data["table"], &data["row"]), (&json!("other"), &json!("a/2")));
+    assert_members(&data, json!({"table": "other", "row": "a/2"}));
     let (_, _, data) = event(&mut watcher);
-    assert_eq!((&data["row"], &data["column"]), (&json!("a/3"), &json!("x:y")));
-    world.client().get("/v1/watch?table=nowhere").problem(404, "unknown-table");
+    assert_members(&data, json!({"row": "a/3", "column": "x:y"}));
+    server.client().get("/v1/watch?table=nowhere").problem(404, "unknown-table");
 }
 
 #[test]
-fn who_is_too_slow_is_told_how_much_was_missed() {
-    let world = World::new();
-    let mut watcher = watch(&world, "");
-    // Nobody reads while so much happens that neither the connection nor the server can hold it: rows are long.
-    let mut client = world.client();
+fn a_slow_subscriber_gets_the_number_of_missed_changes() {
+    let server = TestServer::new();
+    let mut watcher = watch(&server, "");
+    // The subscriber does not read, and the long rows fill all buffers.
+    let mut client = server.client();
     let mut made = 0;
     for _ in 0..12 {
         let row = "x".repeat(1000);
@@ -87,7 +84,7 @@ fn who_is_too_slow_is_told_how_much_was_missed() {
         let items: Vec<Value> = (0..5000).map(item).collect();
         let body = client.post("/v1/batch", json!({"operations": items})).ok();
         let results = body["results"].as_array().unwrap();
-        // So many long rows at once may be more than the log can take: what was turned away was not changed.
+        // The store may reject some operations of such a large batch.
         made += results.iter().filter(|result| result["applied"] == true).count() as u64;
     }
     let (mut seen, mut missed) = (0, 0);

@@ -35,16 +35,8 @@ fn concurrent_transactions_are_serialized() {
     each_client(&server, |client, number| {
         for _ in 0..ROUNDS {
             let reply = retry_busy(client, |client| {
-                client.send(
-                    &[
-                        words("MULTI"),
-                        words("INCR {t}a"),
-                        words("INCRBY {t}b 2"),
-                        words("GET {t}a"),
-                        words("EXEC"),
-                    ]
-                    .concat(),
-                );
+                let commands = ["MULTI", "INCR {t}a", "INCRBY {t}b 2", "GET {t}a", "EXEC"];
+                client.send(&commands.map(words).concat());
                 (0..4).for_each(|_| drop(client.read()));
                 client.read()
             });
@@ -63,7 +55,7 @@ fn concurrent_transactions_are_serialized() {
         }
     });
     let sum = CLIENTS * ROUNDS;
-    assert_eq!(server.client().ask("MGET {t}a {t}b"), format!("[\"{sum}\" \"{}\"]", 2 * sum));
+    assert_eq!(server.client().run("MGET {t}a {t}b"), format!("[\"{sum}\" \"{}\"]", 2 * sum));
 }
 
 #[test]
@@ -72,13 +64,13 @@ fn concurrent_getset_loses_nothing() {
     let taken = std::sync::atomic::AtomicI64::new(0);
     each_client(&server, |client, _| {
         for _ in 0..ROUNDS {
-            client.ask("INCRBY pot 3");
+            client.run("INCRBY pot 3");
             let old = retry_busy(client, |client| client.call(&["GETSET", "pot", "0"]));
             let old: i64 = show(&old).trim_matches('"').parse().unwrap();
             taken.fetch_add(old, std::sync::atomic::Ordering::Relaxed);
         }
     });
-    let left: i64 = server.client().ask("GET pot").trim_matches('"').parse().unwrap();
+    let left: i64 = server.client().run("GET pot").trim_matches('"').parse().unwrap();
     assert_eq!(taken.into_inner() + left, 3 * CLIENTS * ROUNDS);
 }
 
@@ -88,28 +80,22 @@ fn only_one_client_creates_a_key() {
     let first = std::sync::atomic::AtomicI64::new(0);
     each_client(&server, |client, number| {
         for round in 0..ROUNDS {
-            let reply = match round % 3 {
-                0 => retry_busy(client, |client| {
-                    client.call(&["SETNX", &format!("k{round}"), &number.to_string()])
-                }),
-                1 => retry_busy(client, |client| {
-                    client.call(&["SET", &format!("k{round}"), &number.to_string(), "NX"])
-                }),
-                _ => retry_busy(client, |client| client.call(&["DEL", &format!("k{}", round - 1)])),
+            let command = match round % 3 {
+                0 => format!("SETNX k{round} {number}"),
+                1 => format!("SET k{round} {number} NX"),
+                _ => format!("DEL k{}", round - 1),
             };
+            let words: Vec<&str> = command.split(' ').collect();
+            let reply = retry_busy(client, |client| client.call(&words));
             if matches!(reply, Value::Integer(1) | Value::Simple(_)) {
                 first.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
         }
     });
     // A key that is set again after a delete is deleted again or still present.
-    let keys: i64 = server.client().ask("DBSIZE").parse().unwrap();
+    let keys: i64 = server.client().run("DBSIZE").parse().unwrap();
     let count = first.into_inner();
-    assert_eq!(
-        (count - keys) % 2,
-        0,
-        "{count} firsts and {keys} keys: each set is deleted once, or is there"
-    );
+    assert_eq!((count - keys) % 2, 0, "{count} creations, {keys} keys: each key is deleted once or present");
 }
 
 #[test]
@@ -121,8 +107,8 @@ fn concurrent_append_loses_nothing() {
         }
     });
     let mut client = server.client();
-    assert_eq!(client.ask("STRLEN text"), (CLIENTS * ROUNDS).to_string());
-    let text = client.ask("GET text");
+    assert_eq!(client.run("STRLEN text"), (CLIENTS * ROUNDS).to_string());
+    let text = client.run("GET text");
     for number in 0..CLIENTS {
         assert_eq!(text.matches(&number.to_string()).count() as i64, ROUNDS);
     }

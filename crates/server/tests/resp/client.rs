@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Sends the words of a line as a command and returns the reply as [`show`] formats it.
-    pub fn ask(&mut self, words: &str) -> String {
+    pub fn run(&mut self, words: &str) -> String {
         let words: Vec<&str> = words.split_whitespace().collect();
         show(&self.call(&words))
     }

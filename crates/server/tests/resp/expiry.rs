@@ -7,7 +7,7 @@ use crate::server::eventually;
 fn a_key_is_absent_after_its_expiry_time() {
     let both = Both::start();
     let mut pair = both.pair(2);
-    for (set, asked, gone) in [
+    for (set, request, gone) in [
         ("SET {t}a 1 PX 30", "GET {t}a", "nil"),
         ("PSETEX {t}a 30 1", "EXISTS {t}a", "0"),
         ("MSET {t}a 1", "PEXPIRE {t}a 30", "0"),
@@ -17,18 +17,18 @@ fn a_key_is_absent_after_its_expiry_time() {
         ("SET {t}a 5 PX 30", "DBSIZE", "0"),
     ] {
         pair.each(|client| {
-            assert_eq!(client.ask(set), "OK", "{set}");
-            if asked.starts_with("PEXPIRE") {
-                assert_eq!(client.ask(asked), "1");
-                eventually(asked, || client.ask("STRLEN {t}a") == gone);
+            assert_eq!(client.run(set), "OK", "{set}");
+            if request.starts_with("PEXPIRE") {
+                assert_eq!(client.run(request), "1");
+                eventually(request, || client.run("STRLEN {t}a") == gone);
             } else {
-                eventually(asked, || client.ask(asked) == gone);
+                eventually(request, || client.run(request) == gone);
             }
             // A new value has no expiry time.
-            client.ask("DEL {t}a");
-            assert_eq!(client.ask("INCR {t}a"), "1");
-            assert_eq!(client.ask("TTL {t}a"), "-1");
-            client.ask("DEL {t}a");
+            client.run("DEL {t}a");
+            assert_eq!(client.run("INCR {t}a"), "1");
+            assert_eq!(client.run("TTL {t}a"), "-1");
+            client.run("DEL {t}a");
         });
     }
 }
@@ -39,14 +39,14 @@ fn writes_after_expiry_start_from_an_empty_key() {
     let mut pair = both.pair(2);
     pair.each(|client| {
         // A short-lived counter, as used by rate limiters.
-        assert_eq!(client.ask("SET a 100 PX 20"), "OK");
-        eventually("a new counter", || client.ask("INCR a").parse::<i64>().unwrap() < 100);
-        assert_eq!(client.ask("TTL a"), "-1");
-        assert_eq!(client.ask("SET b x PX 20"), "OK");
-        eventually("not a text any more", || client.ask("INCR b") == "1");
-        assert_eq!(client.ask("SET c x PX 20"), "OK");
-        eventually("nothing to append to", || client.ask("EXISTS c") == "0");
-        assert_eq!(client.ask("APPEND c y"), "1");
-        assert_eq!(client.ask("DEL a b c"), "3");
+        assert_eq!(client.run("SET a 100 PX 20"), "OK");
+        eventually("a new counter", || client.run("INCR a").parse::<i64>().unwrap() < 100);
+        assert_eq!(client.run("TTL a"), "-1");
+        assert_eq!(client.run("SET b x PX 20"), "OK");
+        eventually("not a text any more", || client.run("INCR b") == "1");
+        assert_eq!(client.run("SET c x PX 20"), "OK");
+        eventually("nothing to append to", || client.run("EXISTS c") == "0");
+        assert_eq!(client.run("APPEND c y"), "1");
+        assert_eq!(client.run("DEL a b c"), "3");
     });
 }

@@ -43,14 +43,14 @@ fn oversized_requests_are_rejected_at_their_header() {
         assert_eq!(client.read_to_end(), b"");
     }
     let mut client = server.client();
-    let answer = client.ask(&format!("GET {}", "k".repeat(1025)));
-    assert_eq!(answer, "-ERR the row is longer than 1024 bytes");
-    let answer = client.ask(&format!("SET k {}", "v".repeat(65_537)));
-    assert_eq!(answer, "-ERR a cell has at most 65536 bytes, not 65537");
-    assert_eq!(client.ask(&format!("SET k {} NX", "v".repeat(65_537))), answer);
-    assert_eq!(client.ask(&format!("SET k {}", "v".repeat(65_536))), "OK");
-    assert_eq!(client.ask("APPEND k v"), "-ERR a cell has at most 65536 bytes");
-    assert_eq!(client.ask("PING"), "PONG");
+    let reply = client.run(&format!("GET {}", "k".repeat(1025)));
+    assert_eq!(reply, "-ERR the row is longer than 1024 bytes");
+    let reply = client.run(&format!("SET k {}", "v".repeat(65_537)));
+    assert_eq!(reply, "-ERR a cell has at most 65536 bytes, not 65537");
+    assert_eq!(client.run(&format!("SET k {} NX", "v".repeat(65_537))), reply);
+    assert_eq!(client.run(&format!("SET k {}", "v".repeat(65_536))), "OK");
+    assert_eq!(client.run("APPEND k v"), "-ERR a cell has at most 65536 bytes");
+    assert_eq!(client.run("PING"), "PONG");
 }
 
 #[test]
@@ -62,14 +62,14 @@ fn lingering_close_delivers_the_last_reply() {
     ] {
         // Not over TCP: whether a reset discards the last reply depends on the system.
         let (mut client, stream) = tokio::io::duplex(1000);
-        let serving = resp::serve_connection(server.service().clone(), stream, "nobody".into());
+        let serving = resp::serve_connection(server.service().clone(), stream, "peer".into());
         server.block_on(async move {
             let serving = tokio::spawn(serving);
             client.write_all(sent).await.unwrap();
             let mut received = Vec::new();
             client.read_to_end(&mut received).await.unwrap();
             assert_eq!(String::from_utf8(received).unwrap(), reply);
-            client.write_all(&[b'x'; 100_000]).await.expect("somebody takes it");
+            client.write_all(&[b'x'; 100_000]).await.expect("the server drains it");
             drop(client);
             serving.await.unwrap();
         });
@@ -78,29 +78,28 @@ fn lingering_close_delivers_the_last_reply() {
 
 #[test]
 fn transactions_have_at_most_1024_commands() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     client.send(&words("MULTI"));
     (0..1025).for_each(|_| client.send(&words("INCR {t}a")));
     assert_eq!(client.read(), Value::Simple(b"OK".into()));
     (0..1024).for_each(|_| assert_eq!(client.read(), Value::Simple(b"QUEUED".into())));
     assert_eq!(client.read(), Value::Error(b"ERR a transaction has at most 1024 commands".into()));
-    assert!(client.ask("EXEC").starts_with("-EXECABORT "));
-    assert_eq!(client.ask("GET {t}a"), "nil");
+    assert!(client.run("EXEC").starts_with("-EXECABORT "));
+    assert_eq!(client.run("GET {t}a"), "nil");
 }
 
 #[test]
 fn queued_commands_are_bounded_in_bytes_and_keys() {
     let server = Server::with(Options { request_bytes_max: 500_000, ..Options::default() });
     let mut client = server.client();
-    for (asked, reply) in [
+    for (request, reply) in [
         (format!("SET {{t}}a {}", "x".repeat(60_000)), "-ERR a transaction has at most 500000 bytes"),
         (format!("MGET{}", " {t}a".repeat(1000)), "-ERR a transaction names at most 4096 keys"),
     ] {
-        assert_eq!(client.ask("MULTI"), "OK");
-        let refused = (0..20).map(|_| client.ask(&asked)).find(|reply| reply != "QUEUED");
+        assert_eq!(client.run("MULTI"), "OK");
+        let refused = (0..20).map(|_| client.run(&request)).find(|reply| reply != "QUEUED");
         assert_eq!(refused.as_deref(), Some(reply));
-        assert!(client.ask("EXEC").starts_with("-EXECABORT "));
+        assert!(client.run("EXEC").starts_with("-EXECABORT "));
     }
 }
 
@@ -108,17 +107,17 @@ fn queued_commands_are_bounded_in_bytes_and_keys() {
 fn connections_above_the_limit_are_rejected() {
     let server = Server::with(Options { connections_max: 3, ..Options::default() });
     let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
-    clients.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
+    clients.iter_mut().for_each(|client| assert_eq!(client.run("PING"), "PONG"));
     let mut turned_away = server.client();
     assert_eq!(turned_away.read_to_end(), b"-ERR max number of clients reached\r\n");
     assert_eq!(server.service().metrics.get(Metric::TurnedAway), 1);
     clients.pop();
-    eventually("there is room again", || {
+    eventually("another connection is accepted", || {
         let mut client = server.client();
         client.send(&words("PING"));
         client.read() == Value::Simple(b"PONG".into())
     });
-    assert_eq!(clients[0].ask("PING"), "PONG");
+    assert_eq!(clients[0].run("PING"), "PONG");
 }
 
 #[test]
@@ -137,10 +136,10 @@ fn incomplete_commands_time_out() {
     closed(&mut client);
     // A connection may be idle after a complete command.
     let mut idle = server.client();
-    assert_eq!(idle.ask("PING"), "PONG");
+    assert_eq!(idle.run("PING"), "PONG");
     thread::sleep(READ_TIMEOUT * 2);
-    assert_eq!(idle.ask("PING"), "PONG");
-    eventually("all others are gone", || server.service().metrics.get(Metric::RespOpen) == 1);
+    assert_eq!(idle.run("PING"), "PONG");
+    eventually("all others are closed", || server.service().metrics.get(Metric::RespOpen) == 1);
 }
 
 #[test]
@@ -161,14 +160,14 @@ fn single_bytes_do_not_extend_the_timeout() {
             break false;
         }
     };
-    assert!(ended, "a connection was held for {TIMEOUT:?} by a command without end");
+    assert!(ended, "not closed within {TIMEOUT:?}");
 }
 
 #[test]
 fn clients_that_do_not_read_are_closed() {
     let server = short_timeout_server();
     let mut client = server.client();
-    assert_eq!(client.ask(&format!("SET big {}", "x".repeat(60_000))), "OK");
+    assert_eq!(client.run(&format!("SET big {}", "x".repeat(60_000))), "OK");
     let mut flooder = server.client();
     flooder.stream.set_write_timeout(Some(READ_TIMEOUT)).unwrap();
     let start = Instant::now();
@@ -183,30 +182,30 @@ fn clients_that_do_not_read_are_closed() {
         }
     };
     assert!(ended, "still open after {TIMEOUT:?}");
-    assert_eq!(client.ask("PING"), "PONG");
+    assert_eq!(client.run("PING"), "PONG");
 }
 
 #[test]
 fn clients_that_do_not_read_cost_little_memory() {
     let server = short_timeout_server();
     let mut client = server.client();
-    assert_eq!(client.ask(&format!("SET big {}", "x".repeat(20_000))), "OK");
+    assert_eq!(client.run(&format!("SET big {}", "x".repeat(20_000))), "OK");
     let before = most_resident_bytes();
     // A large command grows the buffer, so that many small ones arrive at once. The client reads nothing.
     let large = words(&format!("PING {} {}", "x".repeat(500_000), "x".repeat(60_000)));
-    for asked in ["GET big\r\n".repeat(60_000), "COMMAND\r\n".repeat(60_000)] {
+    for request in ["GET big\r\n".repeat(60_000), "COMMAND\r\n".repeat(60_000)] {
         let (mut flooder, stream) = tokio::io::duplex(4 << 20);
-        let serving = resp::serve_connection(server.service().clone(), stream, "nobody".into());
+        let serving = resp::serve_connection(server.service().clone(), stream, "peer".into());
         server.block_on(async {
             flooder.write_all(&large).await.unwrap();
-            flooder.write_all(asked.as_bytes()).await.unwrap();
-            tokio::time::timeout(TIMEOUT, serving).await.expect("whoever does not read is closed");
+            flooder.write_all(request.as_bytes()).await.unwrap();
+            tokio::time::timeout(TIMEOUT, serving).await.expect("the connection is closed");
         });
         drop(flooder);
     }
     // The same with one command.
-    let reply = client.ask(&format!("MGET{}", " big".repeat(20_000)));
-    assert_eq!(reply, "-ERR the answer is longer than 67108864 bytes: ask for fewer keys at a time");
+    let reply = client.run(&format!("MGET{}", " big".repeat(20_000)));
+    assert_eq!(reply, "-ERR the reply is longer than 67108864 bytes: request fewer keys");
     let grown = most_resident_bytes().saturating_sub(before);
     assert!(grown < 250 << 20, "{} MiB more", grown >> 20);
 }
@@ -224,7 +223,7 @@ fn idle_connections_do_not_delay_active_ones() {
     let mut idle: Vec<Client> = (0..500).map(|_| server.client()).collect();
     let mut active = server.client();
     for number in 1..=1000 {
-        assert_eq!(active.ask("INCR a"), number.to_string());
+        assert_eq!(active.run("INCR a"), number.to_string());
     }
     assert_eq!(server.service().metrics.get(Metric::RespOpen), 501);
     for client in &mut idle {
@@ -234,5 +233,5 @@ fn idle_connections_do_not_delay_active_ones() {
     seen.sort_unstable();
     assert_eq!(seen, (1001..=1500).collect::<Vec<_>>());
     drop(idle);
-    eventually("they are gone", || server.service().metrics.get(Metric::RespOpen) == 1);
+    eventually("idle connections are closed", || server.service().metrics.get(Metric::RespOpen) == 1);
 }

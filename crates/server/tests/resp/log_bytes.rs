@@ -8,8 +8,7 @@ const LOGGED_BYTES_MAX: u64 = 1 << 10;
 
 #[test]
 fn expiry_and_append_do_not_log_the_value() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let value = "x".repeat(VALUE_BYTES);
     assert_eq!(show(&client.call(&["SET", "key", &value])), "OK");
     let far = 4_000_000_000_u64;
@@ -33,7 +32,7 @@ fn expiry_and_append_do_not_log_the_value() {
         ("EXISTS key".into(), "0".into()),
     ] {
         let before = server.service().engine.stats().logged_bytes;
-        assert_eq!(client.ask(&command), reply, "{command}");
+        assert_eq!(client.run(&command), reply, "{command}");
         let logged = server.service().engine.stats().logged_bytes - before;
         assert!(logged < LOGGED_BYTES_MAX, "{command} logged {logged} bytes");
     }
@@ -43,34 +42,32 @@ fn expiry_and_append_do_not_log_the_value() {
 /// value.
 #[test]
 fn expiry_in_a_transaction_logs_the_value_once() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let value = "x".repeat(VALUE_BYTES);
     assert_eq!(show(&client.call(&["SET", "key", &value])), "OK");
     let before = server.service().engine.stats().logged_bytes;
-    assert_eq!(client.ask("MULTI"), "OK");
-    assert_eq!(client.ask("EXPIRE key 100"), "QUEUED");
-    assert_eq!(client.ask("EXEC"), "[1]");
+    assert_eq!(client.run("MULTI"), "OK");
+    assert_eq!(client.run("EXPIRE key 100"), "QUEUED");
+    assert_eq!(client.run("EXEC"), "[1]");
     let logged = server.service().engine.stats().logged_bytes - before;
     assert!(logged < VALUE_BYTES as u64 + LOGGED_BYTES_MAX, "logged {logged} bytes");
 }
 
 #[test]
 fn expiry_and_append_survive_a_restart() {
-    let mut server = Server::start();
-    let mut client = server.client();
-    assert_eq!(client.ask("SET a 1"), "OK");
-    assert_eq!(client.ask("APPEND a 2"), "2");
-    assert_eq!(client.ask("PEXPIREAT a 4000000000000 NX"), "1");
-    assert_eq!(client.ask("APPEND b text"), "4");
-    assert_eq!(client.ask("PEXPIREAT b 4000000000000"), "1");
-    assert_eq!(client.ask("PERSIST b"), "1");
+    let (mut server, mut client) = Server::with_client();
+    assert_eq!(client.run("SET a 1"), "OK");
+    assert_eq!(client.run("APPEND a 2"), "2");
+    assert_eq!(client.run("PEXPIREAT a 4000000000000 NX"), "1");
+    assert_eq!(client.run("APPEND b text"), "4");
+    assert_eq!(client.run("PEXPIREAT b 4000000000000"), "1");
+    assert_eq!(client.run("PERSIST b"), "1");
     server.restart();
     let mut client = server.client();
-    assert_eq!(client.ask("INCR a"), "13");
-    assert_eq!(client.ask("PEXPIRETIME a"), "4000000000000");
-    assert_eq!(client.ask("GET b"), "\"text\"");
-    assert_eq!(client.ask("TTL b"), "-1");
+    assert_eq!(client.run("INCR a"), "13");
+    assert_eq!(client.run("PEXPIRETIME a"), "4000000000000");
+    assert_eq!(client.run("GET b"), "\"text\"");
+    assert_eq!(client.run("TTL b"), "-1");
 }
 
 /// The value of an event is the counter. The result of an append is a length and must not be reported as one.
@@ -89,7 +86,7 @@ fn the_change_feed_reports_counters_not_lengths() {
         ("PERSIST a", None),
         ("DEL a", None),
     ] {
-        client.ask(command);
+        client.run(command);
         let event = events.try_recv().unwrap_or_else(|error| panic!("{command}: {error}"));
         assert_eq!(event.value, value, "{command}");
         assert!(events.try_recv().is_err(), "{command}: one change, one event");

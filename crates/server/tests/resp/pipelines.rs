@@ -10,8 +10,7 @@ use crate::server::Server;
 
 #[test]
 fn ten_thousand_commands_in_one_write() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let commands: Vec<u8> = (0..10_000)
         .flat_map(|number| match number % 5 {
             0 => words("INCR {t}a"),
@@ -33,8 +32,8 @@ fn ten_thousand_commands_in_one_write() {
             assert_eq!(client.read(), Value::Integer(1));
         }
     });
-    assert_eq!(client.ask("GET {t}a"), "\"2000\"");
-    assert!(client.ask("NONSENSE").starts_with("-ERR unknown command"));
+    assert_eq!(client.run("GET {t}a"), "\"2000\"");
+    assert!(client.run("NONSENSE").starts_with("-ERR unknown command"));
     // Each command has a latency, whether it ran in a batch or on its own.
     let mut counts = Vec::new();
     let visited: Result<(), ()> = server.service().metrics.visit_commands(|name, latencies| {
@@ -49,8 +48,7 @@ fn ten_thousand_commands_in_one_write() {
 
 #[test]
 fn commands_in_single_bytes() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let bytes = [words("SET a 5"), words("INCRBY a 7"), b"GET a\r\n".to_vec(), words("ECHO hello")].concat();
     for byte in bytes {
         client.send(&[byte]);
@@ -65,8 +63,7 @@ fn commands_in_single_bytes() {
 
 #[test]
 fn replies_use_the_version_of_their_command() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     // The version changes within one pipeline.
     let greeting =
         [words("GET none"), words("HELLO 3"), words("GET none"), words("RESET"), words("GET none")].concat();
@@ -80,8 +77,7 @@ fn replies_use_the_version_of_their_command() {
 
 #[test]
 fn commands_of_a_connection_run_in_order() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     for round in 0..50 {
         let key = format!("key{round}");
         let all = [
@@ -104,8 +100,7 @@ fn commands_of_a_connection_run_in_order() {
 
 #[test]
 fn many_keys_in_one_command() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     let keys: Vec<String> = (0..20_000).map(|number| format!("k{number}")).collect();
     let mut set = vec!["MSET"];
     keys.iter().for_each(|key| set.extend([key.as_str(), "7"]));
@@ -117,5 +112,5 @@ fn many_keys_in_one_command() {
     assert_eq!(client.call(&get), Value::Integer(keys.len() as i64));
     get[0] = "DEL";
     assert_eq!(client.call(&get), Value::Integer(keys.len() as i64));
-    assert_eq!(client.ask("DBSIZE"), "0");
+    assert_eq!(client.run("DBSIZE"), "0");
 }

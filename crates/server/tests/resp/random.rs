@@ -74,10 +74,9 @@ fn alike(name: &[u8], redis: &[u8], jeton: &[u8]) -> bool {
             let lines =
                 |raw: &[u8]| String::from_utf8_lossy(raw).lines().map(str::to_owned).collect::<Vec<_>>();
             let (redis, jeton) = (lines(redis), lines(jeton));
+            let mut pairs = redis.iter().zip(&jeton);
             return redis.len() == jeton.len()
-                && redis
-                    .iter()
-                    .zip(&jeton)
+                && pairs
                     .all(|(redis, jeton)| redis == jeton || near(redis.as_bytes(), jeton.as_bytes(), 2000));
         }
         _ => return redis == jeton,
@@ -183,47 +182,10 @@ impl Grammar {
             _ => {}
         }
         let mut words = Words::new();
-        let names = [
-            "INCR",
-            "DECR",
-            "INCRBY",
-            "DECRBY",
-            "GET",
-            "SET",
-            "SETNX",
-            "SETEX",
-            "PSETEX",
-            "GETSET",
-            "GETDEL",
-            "GETEX",
-            "APPEND",
-            "STRLEN",
-            "GETRANGE",
-            "MGET",
-            "MSET",
-            "MSETNX",
-            "DEL",
-            "UNLINK",
-            "EXISTS",
-            "TOUCH",
-            "TYPE",
-            "TTL",
-            "PTTL",
-            "EXPIRETIME",
-            "PEXPIRETIME",
-            "EXPIRE",
-            "PEXPIRE",
-            "EXPIREAT",
-            "PEXPIREAT",
-            "PERSIST",
-            "PING",
-            "ECHO",
-            "INCR",
-            "INCRBY",
-            "GET",
-            "SET",
-            "SET",
-        ];
+        const NAMES: &str = "INCR DECR INCRBY DECRBY GET SET SETNX SETEX PSETEX GETSET GETDEL GETEX APPEND STRLEN \
+            GETRANGE MGET MSET MSETNX DEL UNLINK EXISTS TOUCH TYPE TTL PTTL EXPIRETIME PEXPIRETIME EXPIRE PEXPIRE \
+            EXPIREAT PEXPIREAT PERSIST PING ECHO INCR INCRBY GET SET SET";
+        let names: Vec<&str> = NAMES.split(' ').collect();
         let name = self.random.pick(&names);
         words.push(word(name));
         if self.random.one_in(60) {

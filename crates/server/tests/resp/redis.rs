@@ -77,15 +77,15 @@ impl Both {
     pub fn pair(&self, version: u8) -> Pair {
         let mut pair = Pair { redis: self.redis.client(), jeton: self.jeton.client() };
         if version == 3 {
-            // Who answers, and as which number, is not the same.
-            pair.each(|client| drop(client.ask("HELLO 3")));
+            // The replies name different servers and connection numbers.
+            pair.each(|client| drop(client.run("HELLO 3")));
         }
         pair
     }
 
     /// Deletes all keys of both servers.
     pub fn flush(&self) {
-        self.pair(2).each(|client| assert_eq!(client.ask("FLUSHALL"), "OK"));
+        self.pair(2).each(|client| assert_eq!(client.run("FLUSHALL"), "OK"));
     }
 }
 
@@ -102,7 +102,7 @@ impl Pair {
     }
 
     /// Sends bytes to both servers and returns the raw replies, of Redis first.
-    pub fn ask(&mut self, bytes: &[u8]) -> [Vec<u8>; 2] {
+    pub fn run(&mut self, bytes: &[u8]) -> [Vec<u8>; 2] {
         self.each(|client| client.send(bytes));
         [self.redis.read_raw(), self.jeton.read_raw()]
     }

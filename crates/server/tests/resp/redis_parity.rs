@@ -66,12 +66,12 @@ fn compare(pair: &mut Pair, line: &str) -> Result<(), String> {
         return if redis == jeton { Ok(()) } else { shown(&redis, &jeton) };
     }
     if let Some(text) = line.strip_prefix("% ") {
-        let [redis, jeton] = pair.ask(&unescape(text));
+        let [redis, jeton] = pair.run(&unescape(text));
         return if redis == jeton { Ok(()) } else { shown(&redis, &jeton) };
     }
     if let Some(rest) = line.strip_prefix("! ") {
-        let (reason, asked) = rest.split_once("; ").expect("a reason and a command");
-        let [redis, jeton] = pair.ask(&command(&split(asked)));
+        let (reason, request) = rest.split_once("; ").expect("a reason and a command");
+        let [redis, jeton] = pair.run(&command(&split(request)));
         assert!(!reason.is_empty());
         return if redis != jeton {
             Ok(())
@@ -80,8 +80,8 @@ fn compare(pair: &mut Pair, line: &str) -> Result<(), String> {
         };
     }
     if let Some(rest) = line.strip_prefix('~') {
-        let (tolerance, asked) = rest.split_once(' ').expect("a number and a command");
-        let [redis, jeton] = pair.ask(&command(&split(asked)));
+        let (tolerance, request) = rest.split_once(' ').expect("a number and a command");
+        let [redis, jeton] = pair.run(&command(&split(request)));
         let near = match (integer(&redis), integer(&jeton)) {
             (Some(redis), Some(jeton)) => {
                 redis.abs_diff(jeton) <= tolerance.parse::<u64>().expect("a number")
@@ -90,7 +90,7 @@ fn compare(pair: &mut Pair, line: &str) -> Result<(), String> {
         };
         return if near { Ok(()) } else { shown(&redis, &jeton) };
     }
-    let [redis, jeton] = pair.ask(&command(&split(line)));
+    let [redis, jeton] = pair.run(&command(&split(line)));
     if redis == jeton { Ok(()) } else { shown(&redis, &jeton) }
 }
 

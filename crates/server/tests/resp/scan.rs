@@ -35,15 +35,14 @@ fn set_all(client: &mut Client, keys: impl Iterator<Item = String>) {
 
 #[test]
 fn a_scan_reports_every_key_that_stays() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (server, mut client) = Server::with_client();
     let (mut stay, mut go) = (BTreeSet::new(), BTreeSet::new());
     for number in 0..3000 {
         stay.insert(format!("stay{number}"));
         go.insert(format!("go{number}"));
     }
     set_all(&mut client, stay.iter().chain(&go).cloned());
-    assert_eq!(client.ask("DBSIZE"), "6000");
+    assert_eq!(client.run("DBSIZE"), "6000");
 
     let mut other = server.client();
     let (mut cursor, mut reply) = page(&mut client, "0", "COUNT 50");
@@ -53,7 +52,7 @@ fn a_scan_reports_every_key_that_stays() {
     while cursor != "0" {
         // Another client deletes and adds keys between the pages.
         for key in leaving.by_ref().take(40) {
-            assert_eq!(other.ask(&format!("DEL {key}")), "1");
+            assert_eq!(other.run(&format!("DEL {key}")), "1");
             gone.insert(key.clone());
         }
         set_all(&mut other, (0..40).map(|number| format!("come{}", come + number)));
@@ -73,7 +72,7 @@ fn a_scan_reports_every_key_that_stays() {
     }
     assert!(gone.len() > 1000 && come > 1000, "{} {come}", gone.len());
     let now = 6000 - gone.len() + come;
-    assert_eq!(client.ask("DBSIZE"), now.to_string());
+    assert_eq!(client.run("DBSIZE"), now.to_string());
     let all = scan_all(&mut client, "COUNT 4000");
     assert_eq!(all.len(), now);
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), now, "no key twice");
@@ -87,7 +86,7 @@ fn match_and_type_filter_keys() {
     set_all(&mut client, (0..300).map(|number| format!("user:{number}")));
     set_all(&mut client, (0..50).map(|number| format!("item[{number}]")));
     set_all(&mut client, (0..9).map(|number| format!("other/{number}")));
-    assert_eq!(client.ask("DBSIZE"), "350");
+    assert_eq!(client.run("DBSIZE"), "350");
     assert_eq!(scan_all(&mut client, "MATCH user:* COUNT 7").len(), 300);
     assert_eq!(scan_all(&mut client, "MATCH user:1?").len(), 10);
     assert_eq!(scan_all(&mut client, "MATCH *:1 COUNT 1000"), ["user:1"]);
@@ -99,22 +98,21 @@ fn match_and_type_filter_keys() {
     assert_eq!(scan_all(&mut client, "MATCH nothing*").len(), 0);
     assert_eq!(scan_all(&mut client, "MATCH other*").len(), 0);
     // Expired keys are not reported.
-    assert_eq!(client.ask("PEXPIREAT user:7 1"), "1");
+    assert_eq!(client.run("PEXPIREAT user:7 1"), "1");
     assert_eq!(scan_all(&mut client, "MATCH user:7").len(), 0);
-    let reply = client.ask("SCAN 123456789");
-    assert_eq!(reply, "-ERR invalid cursor: the walk is forgotten; begin again at 0");
+    let reply = client.run("SCAN 123456789");
+    assert_eq!(reply, "-ERR invalid cursor: it was dropped; start again at 0");
 }
 
 #[test]
 fn reported_names_resolve_to_their_keys() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(client.ask("MSET default/a/b 1 deep 2"), "OK");
+    let (_server, mut client) = Server::with_client();
+    assert_eq!(client.run("MSET default/a/b 1 deep 2"), "OK");
     for options in ["", "MATCH d*", "MATCH default/*", "MATCH default/a*", "MATCH *"] {
         let all = scan_all(&mut client, options);
         assert!(all.contains(&"default/a/b".to_string()), "{options}: {all:?}");
         for key in all {
-            assert_eq!(client.ask(&format!("EXISTS {key}")), "1");
+            assert_eq!(client.run(&format!("EXISTS {key}")), "1");
         }
     }
     assert_eq!(scan_all(&mut client, "MATCH a*").len(), 0);
@@ -124,18 +122,21 @@ fn reported_names_resolve_to_their_keys() {
 fn flush_needs_the_option() {
     let server = Server::with(Options::default());
     let mut client = server.client();
-    assert_eq!(client.ask("SET a 1"), "OK");
-    for asked in ["FLUSHALL", "FLUSHDB", "flushall async"] {
-        assert!(client.ask(asked).starts_with("-ERR deleting all counters is not allowed here"), "{asked}");
+    assert_eq!(client.run("SET a 1"), "OK");
+    for request in ["FLUSHALL", "FLUSHDB", "flushall async"] {
+        assert!(
+            client.run(request).starts_with("-ERR deleting all counters is not allowed here"),
+            "{request}"
+        );
     }
-    assert_eq!(client.ask("GET a"), "\"1\"");
+    assert_eq!(client.run("GET a"), "\"1\"");
     let server = Server::start();
     server.table("other", crate::server::opaque());
     let mut client = server.client();
     set_all(&mut client, (0..2500).map(|number| number.to_string()));
-    assert_eq!(client.ask("SET other/a 1"), "OK");
-    assert_eq!(client.ask("FLUSHALL"), "OK");
-    assert_eq!(client.ask("DBSIZE"), "0");
+    assert_eq!(client.run("SET other/a 1"), "OK");
+    assert_eq!(client.run("FLUSHALL"), "OK");
+    assert_eq!(client.run("DBSIZE"), "0");
     assert_eq!(scan_all(&mut client, "").len(), 0);
-    assert_eq!(client.ask("GET other/a"), "\"1\"");
+    assert_eq!(client.run("GET other/a"), "\"1\"");
 }

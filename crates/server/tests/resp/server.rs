@@ -32,6 +32,20 @@ struct Running {
 }
 
 impl Server {
+    /// A server with a table `any` of opaque ids, and a client.
+    pub fn with_any() -> (Self, Client) {
+        let (server, client) = Self::with_client();
+        server.table("any", opaque());
+        (server, client)
+    }
+
+    /// A server with flushing allowed, and a client.
+    pub fn with_client() -> (Self, Client) {
+        let server = Self::start();
+        let client = server.client();
+        (server, client)
+    }
+
     /// Starts a server with flushing allowed.
     pub fn start() -> Self {
         Self::with(Options { allow_flush: true, ..Options::default() })
@@ -77,6 +91,16 @@ impl Server {
             server.runtime.block_on(serving).unwrap().unwrap();
             service.engine.close();
         }
+    }
+
+    /// Restarts the server on the same store and reconnects, if `restarted`.
+    pub fn reconnect(&mut self, client: Client, restarted: bool) -> Client {
+        if !restarted {
+            return client;
+        }
+        drop(client);
+        self.restart();
+        self.client()
     }
 
     /// Restarts the server on the same store.

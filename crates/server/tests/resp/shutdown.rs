@@ -37,13 +37,13 @@ fn requests_in_flight_are_answered() {
             .collect();
         let mut client = server.client();
         crate::server::eventually("all count", || {
-            client.ask("GET a").trim_matches('"').parse::<i64>().is_ok_and(|count| count > 500)
+            client.run("GET a").trim_matches('"').parse::<i64>().is_ok_and(|count| count > 500)
         });
         drop(client);
         server.restart();
         counting.into_iter().map(|one| one.join().unwrap()).sum()
     });
-    let count: i64 = server.client().ask("GET a").trim_matches('"').parse().unwrap();
+    let count: i64 = server.client().run("GET a").trim_matches('"').parse().unwrap();
     assert_eq!(count, acknowledged, "exactly the acknowledged increments are applied");
     assert!(acknowledged > 400);
 }
@@ -52,7 +52,7 @@ fn requests_in_flight_are_answered() {
 fn idle_connections_are_closed() {
     let mut server = Server::start();
     let mut idle: Vec<_> = (0..20).map(|_| server.client()).collect();
-    idle.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
+    idle.iter_mut().for_each(|client| assert_eq!(client.run("PING"), "PONG"));
     idle[0].send(b"*2\r\n$4\r\nECHO\r\n$5\r\nhe");
     server.restart();
     for client in &mut idle {

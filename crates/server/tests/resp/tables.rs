@@ -6,62 +6,43 @@ use crate::server::{Server, opaque};
 
 #[test]
 fn a_slash_names_a_table() {
-    let server = Server::start();
-    server.table("any", opaque());
-    let mut client = server.client();
-    assert_eq!(client.ask("SET a 1"), "OK");
-    assert_eq!(client.ask("SET any/a 2"), "OK");
-    assert_eq!(client.ask("SET any/a/b 3"), "OK");
-    assert_eq!(client.ask("MGET a default/a any/a any/a/b"), "[\"1\" \"1\" \"2\" \"3\"]");
-    for asked in [
-        "GET none/a",
-        "SET none/a 1",
-        "INCR none/a",
-        "DEL none/a",
-        "EXISTS a none/a",
-        "JADD none/a 1",
-        "SET none/a 1 NX",
-    ] {
-        let answer = client.ask(asked);
-        assert!(
-            answer.starts_with("-NOTABLE there is no table 'none'; a key of another"),
-            "{asked}: {answer}"
-        );
+    let (_server, mut client) = Server::with_any();
+    assert_eq!(client.run("SET a 1"), "OK");
+    assert_eq!(client.run("SET any/a 2"), "OK");
+    assert_eq!(client.run("SET any/a/b 3"), "OK");
+    assert_eq!(client.run("MGET a default/a any/a any/a/b"), "[\"1\" \"1\" \"2\" \"3\"]");
+    let commands =
+        "GET none/a;SET none/a 1;INCR none/a;DEL none/a;EXISTS a none/a;JADD none/a 1;SET none/a 1 NX";
+    for request in commands.split(';') {
+        let reply = client.run(request);
+        let expected = "-NOTABLE there is no table 'none'; a key of another";
+        assert!(reply.starts_with(expected), "{request}: {reply}");
     }
-    assert!(client.ask("GET /a").starts_with("-NOTABLE there is no table ''"));
-    assert_eq!(client.ask("GET any/"), "-ERR the row is empty");
-    assert_eq!(client.ask("MGET a none/a"), client.ask("GET none/a"));
-    assert_eq!(client.ask("PING"), "PONG");
+    assert!(client.run("GET /a").starts_with("-NOTABLE there is no table ''"));
+    assert_eq!(client.run("GET any/"), "-ERR the row is empty");
+    assert_eq!(client.run("MGET a none/a"), client.run("GET none/a"));
+    assert_eq!(client.run("PING"), "PONG");
     // A transaction is limited to one table.
-    for asked in ["MULTI", "INCR {t}a", "INCR any/{t}a"] {
-        client.ask(asked);
+    for request in ["MULTI", "INCR {t}a", "INCR any/{t}a"] {
+        client.run(request);
     }
-    assert!(client.ask("EXEC").starts_with("-CROSSSLOT "));
-    assert_eq!(client.ask("MGET {t}a any/{t}a"), "[nil nil]");
+    assert!(client.run("EXEC").starts_with("-CROSSSLOT "));
+    assert_eq!(client.run("MGET {t}a any/{t}a"), "[nil nil]");
 }
 
 #[test]
 fn two_names_of_a_key_are_one_key() {
-    let server = Server::start();
-    let mut client = server.client();
-    for asked in [
-        "MULTI",
-        "INCR a",
-        "INCR default/a",
-        "GET a",
-        "SET default/a 7",
-        "GET a",
-        "DEL a",
-        "EXISTS default/a",
-        "INCR default/a",
-    ] {
-        client.ask(asked);
+    let (_server, mut client) = Server::with_client();
+    let transaction =
+        "MULTI;INCR a;INCR default/a;GET a;SET default/a 7;GET a;DEL a;EXISTS default/a;INCR default/a";
+    for request in transaction.split(';') {
+        client.run(request);
     }
-    assert_eq!(client.ask("EXEC"), "[1 2 \"2\" OK \"7\" 1 0 1]");
-    assert_eq!(client.ask("GET a"), "\"1\"");
-    assert_eq!(client.ask("MSETNX {t}a 1 default/{t}a 2"), "1");
-    assert_eq!(client.ask("MGET {t}a default/{t}a"), "[\"2\" \"2\"]");
-    assert_eq!(client.ask("DEL {t}a default/{t}a"), "1");
+    assert_eq!(client.run("EXEC"), "[1 2 \"2\" OK \"7\" 1 0 1]");
+    assert_eq!(client.run("GET a"), "\"1\"");
+    assert_eq!(client.run("MSETNX {t}a 1 default/{t}a 2"), "1");
+    assert_eq!(client.run("MGET {t}a default/{t}a"), "[\"2\" \"2\"]");
+    assert_eq!(client.run("DEL {t}a default/{t}a"), "1");
 }
 
 #[test]
@@ -70,47 +51,42 @@ fn replies_report_weaker_guarantees() {
     server.table("relaxed", TableSettings { durability: Durability::Relaxed, ..opaque() });
     server.table("probably", TableSettings { mode: Mode::Probabilistic { target: 1e-6 }, ..opaque() });
     let mut client = server.client();
-    assert_eq!(client.ask("JADD relaxed/a 5 ID 1"), "[5 applied relaxed]");
-    assert_eq!(client.ask("JADD relaxed/a 5 ID 1"), "[5 replayed relaxed]");
-    assert_eq!(client.ask("JMADD ID 2 relaxed/a 5"), "[[10] applied relaxed]");
-    assert_eq!(client.ask("JADD relaxed/a 5 ID 3 MAX 1"), "[10 refused relaxed]");
-    assert_eq!(client.ask("JSET relaxed/a 5 ID 4"), "[5 applied relaxed]");
-    assert!(client.ask("JADD relaxed/a 6 ID 1").starts_with("-IDMISMATCH "));
-    assert_eq!(client.ask("JADD probably/a 5 ID 1"), "[5 applied]");
-    assert_eq!(client.ask("JOP 1 TABLE probably"), "[probably-seen]");
-    assert_eq!(client.ask("JOP 2 TABLE probably"), "[unknown]");
+    assert_eq!(client.run("JADD relaxed/a 5 ID 1"), "[5 applied relaxed]");
+    assert_eq!(client.run("JADD relaxed/a 5 ID 1"), "[5 replayed relaxed]");
+    assert_eq!(client.run("JMADD ID 2 relaxed/a 5"), "[[10] applied relaxed]");
+    assert_eq!(client.run("JADD relaxed/a 5 ID 3 MAX 1"), "[10 refused relaxed]");
+    assert_eq!(client.run("JSET relaxed/a 5 ID 4"), "[5 applied relaxed]");
+    assert!(client.run("JADD relaxed/a 6 ID 1").starts_with("-IDMISMATCH "));
+    assert_eq!(client.run("JADD probably/a 5 ID 1"), "[5 applied]");
+    assert_eq!(client.run("JOP 1 TABLE probably"), "[probably-seen]");
+    assert_eq!(client.run("JOP 2 TABLE probably"), "[unknown]");
     for restarted in [false, true] {
-        if restarted {
-            drop(client);
-            server.restart();
-            client = server.client();
-        }
-        assert_eq!(client.ask("JADD probably/a 5 ID 1"), "[nil probably-seen]");
-        assert_eq!(client.ask("JMADD ID 1 probably/a 5"), "[nil probably-seen]");
-        assert_eq!(client.ask("GET probably/a"), "\"5\"");
+        client = server.reconnect(client, restarted);
+        assert_eq!(client.run("JADD probably/a 5 ID 1"), "[nil probably-seen]");
+        assert_eq!(client.run("JMADD ID 1 probably/a 5"), "[nil probably-seen]");
+        assert_eq!(client.run("GET probably/a"), "\"5\"");
     }
 }
 
 #[test]
 fn oversized_transactions_are_rejected() {
-    let server = Server::start();
-    let mut client = server.client();
+    let (_server, mut client) = Server::with_client();
     // An operation has at most 256 changes: two per key, and three with an expiry time.
     for (keys, ends, fits) in
         [(128, "", true), (129, "", false), (85, " EX 100", true), (86, " EX 100", false)]
     {
-        assert_eq!(client.ask("MULTI"), "OK");
+        assert_eq!(client.run("MULTI"), "OK");
         for key in 0..keys {
-            assert_eq!(client.ask(&format!("SET {{t}}{key} v{ends}")), "QUEUED");
+            assert_eq!(client.run(&format!("SET {{t}}{key} v{ends}")), "QUEUED");
         }
-        let reply = client.ask("EXEC");
+        let reply = client.run("EXEC");
         if fits {
             assert_eq!(reply.matches("OK").count(), keys, "{reply}");
             let all: Vec<String> = (0..keys).map(|key| format!("{{t}}{key}")).collect();
-            assert_eq!(client.ask(&format!("DEL {}", all.join(" "))), keys.to_string());
+            assert_eq!(client.run(&format!("DEL {}", all.join(" "))), keys.to_string());
         } else {
             assert!(reply.starts_with("-ERR too much to change at once: "), "{keys}: {reply}");
-            assert_eq!(client.ask("EXISTS {t}0 {t}1"), "0");
+            assert_eq!(client.run("EXISTS {t}0 {t}1"), "0");
         }
     }
 }

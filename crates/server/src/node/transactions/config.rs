@@ -57,7 +57,7 @@ pub struct ClusterConfig {
     /// How long a server may be silent before it is suspected.
     #[serde(deserialize_with = "duration")]
     pub failure_timeout: Duration,
-    /// Time between two searches for prepared branches of dead coordinators.
+    /// Time between two searches for prepared branches of failed coordinators.
     #[serde(deserialize_with = "duration")]
     pub recovery_interval: Duration,
     /// Time limit of the steps of a procedure.

@@ -28,10 +28,8 @@ impl OpenedDatabase {
         if let Some(branches_max) = config.branches_max {
             settings.branches_max = branches_max.max(1);
         }
-        let token = match &config.token_variable {
-            Some(_) => Some(value_or_variable(None, config.token_variable.as_ref()).map_err(invalid)?),
-            None => None,
-        };
+        let token = config.token_variable.as_ref().map(|variable| value_or_variable(None, Some(variable)));
+        let token = token.transpose().map_err(invalid)?;
         let opened = match config.kind {
             DatabaseKind::Postgres => Postgres::new(&url, settings).map(|one| Self::Postgres(Arc::new(one))),
             DatabaseKind::Jeton => {

@@ -70,11 +70,9 @@ pub async fn start(
     match cluster.registers {
         RegistersBackend::Embedded => {
             if cluster.servers.len() > 1 {
-                return Err(NodeError::with_cause(
-                    "they are in the data directory of one server",
-                    "several servers cannot share embedded registers",
-                    "choose registers = \"postgres\" or \"raft\" in [transactions]",
-                ));
+                let fix = "choose registers = \"postgres\" or \"raft\" in [transactions]";
+                let what = "several servers cannot share embedded registers";
+                return Err(NodeError::with_cause("they are in the data directory of one server", what, fix));
             }
             let folder = data.join(FOLDER);
             let registers = blocking(move || open_embedded(&folder)).await?;
@@ -102,7 +100,7 @@ pub async fn start(
             };
             let registers = Arc::new(blocking(open).await?);
             let raft = Arc::clone(&registers);
-            service.follow(move || raft.leader());
+            service.set_leader(move || raft.leader());
             continue_with(setup, registers, service).await
         }
     }
@@ -161,19 +159,11 @@ fn create_peers(config: &TransactionsConfig, server: u16) -> Result<Option<Arc<H
     }
     if usize::from(server) > cluster.servers.len() {
         let reason = format!("this is server {server}, and [transactions] lists {}", cluster.servers.len());
-        return Err(NodeError::with_cause(
-            reason,
-            "this server is not in the cluster",
-            "set --server-number, or add its URL to servers",
-        ));
+        let fix = "set --server-number, or add its URL to servers";
+        return Err(NodeError::with_cause(reason, "this server is not in the cluster", fix));
     }
-    let token = match &cluster.token_variable {
-        Some(_) => {
-            let token = value_or_variable(None, cluster.token_variable.as_ref());
-            Some(token.map_err(|reason| invalid("token_variable", &reason))?)
-        }
-        None => None,
-    };
+    let token = cluster.token_variable.as_ref().map(|variable| value_or_variable(None, Some(variable)));
+    let token = token.transpose().map_err(|reason| invalid("token_variable", &reason))?;
     let peers = HttpPeers::new(&cluster.servers, server, cluster.failure_timeout, token);
     peers.map(Some).map_err(|reason| invalid("servers", &reason))
 }
@@ -182,8 +172,7 @@ fn create_peers(config: &TransactionsConfig, server: u16) -> Result<Option<Arc<H
 async fn blocking<T: Send + 'static>(
     open: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
 ) -> Result<T, NodeError> {
-    let joined = tokio::task::spawn_blocking(open).await;
-    joined.map_err(|error| {
+    tokio::task::spawn_blocking(open).await.map_err(|error| {
         let fix = "report this with the log output above";
         NodeError::with_cause(error, "the registers were not opened", fix)
     })?
@@ -241,11 +230,10 @@ async fn continue_with<R: Registers>(
         }
     });
     match tokio::time::timeout(START_TIMEOUT, result).await {
-        Ok(Ok(Err(reason))) => Err(NodeError::with_cause(
-            reason,
-            "transactions are not available",
-            "correct the cause, then start the server again",
-        )),
+        Ok(Ok(Err(reason))) => {
+            let fix = "correct the cause, then start the server again";
+            Err(NodeError::with_cause(reason, "transactions are not available", fix))
+        }
         Ok(_) => Ok(()),
         Err(_) => {
             tracing::warn!(
@@ -326,5 +314,5 @@ fn start_coordinator<R: Registers>(
     if let Some(peers) = peers {
         tokio::spawn(peers.probe());
     }
-    service.open(Arc::new(coordinator) as Arc<dyn TransactionService>);
+    service.set_service(Arc::new(coordinator) as Arc<dyn TransactionService>);
 }
