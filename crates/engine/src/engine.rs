@@ -340,7 +340,7 @@ impl Engine {
         }
     }
 
-    /// What is asked, made ready to be decided: for whoever calls [`submit_prehashed`](Self::burst_of).
+    /// Hashes the id and the partition of a request, for [`submit_prehashed`](Self::submit_prehashed).
     pub fn to_request(&self, ask: Ask) -> Request {
         SCRATCH.with_borrow_mut(|scratch| Request::new(ask, &self.secret, scratch))
     }
@@ -356,16 +356,16 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Does what is asked, all at once and independently of each other, but for one cell in the order given. The responses come together, in
-    /// that order, when the last of them is there.
+    /// Executes independent requests. Requests for the same counter are executed in the given order. The responses are
+    /// returned together, in that order.
     ///
-    /// For whoever has many requests at a time this takes a fraction of what one call for each takes. What cannot be sent is answered so, and
-    /// the rest is done: what came of each, its response says.
+    /// A batch costs a fraction of the same requests one by one. A request that cannot be queued gets an error as its
+    /// response, and the others are executed.
     pub fn submit_batch(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
         self.submit_prehashed(asks.into_iter().map(|ask| self.to_request(ask)).collect())
     }
 
-    /// As [`burst`](Self::burst), of what is prepared.
+    /// As [`submit_batch`](Self::submit_batch), for hashed requests.
     pub fn submit_prehashed(
         &self,
         requests: Vec<Request>,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use futures_executor::block_on;
+use jeton_register::conformance::block_on;
 use jeton_register::conformance::{EngineLimits, conformance};
 use jeton_register_postgres::{Options, PostgresRegisters};
 use jeton_testbed::{Postgres, Proxy};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_executor::block_on;
+use jeton_register::conformance::block_on;
 use jeton_register::conformance::{EngineLimits, conformance};
 
 use crate::cluster::{Client, Cluster};

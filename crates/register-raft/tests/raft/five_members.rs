@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_executor::block_on;
+use jeton_register::conformance::block_on;
 use jeton_register::conformance::{EngineLimits, conformance};
 use jeton_register::{Error, LogId, Registers, Slot, WriteResult};
 

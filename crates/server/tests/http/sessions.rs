@@ -51,5 +51,8 @@ fn a_session_is_unknown_after_its_lease() {
     }
     let problem = client.post(ADD, json!({"delta": 1, "id": "me/5/2"})).problem(409, "unknown-session");
     assert!(problem["floor"].as_u64().unwrap() >= 5, "{problem}");
-    assert!(problem["detail"].as_str().unwrap().contains("cannot be known"), "{problem}");
+    assert!(
+        problem["detail"].as_str().unwrap().contains("it is unknown whether the operation was counted"),
+        "{problem}"
+    );
 }

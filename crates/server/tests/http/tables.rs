@@ -66,7 +66,7 @@ fn invalid_settings_are_rejected() {
         ),
         (json!({"expected_ids": -1}), "expected_ids: -1 is not between 1 and 2^40"),
         (json!({"skew": "25h"}), "skew: 90000s is longer than the dated window of 86400s"),
-        (json!({"formats": []}), "formats: a table that takes no ids"),
+        (json!({"formats": []}), "formats: a table that accepts no id formats"),
     ] {
         let reply = client.put("/v1/tables/new", &body);
         assert_eq!(reply.status, 400, "{body}");
