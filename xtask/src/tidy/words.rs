@@ -57,7 +57,6 @@ const PENDING: &[&str] = &[
     "crates/register-postgres/tests/",
     "crates/register-raft/src/",
     "crates/register-raft/tests/",
-    "docs/etx.md",
     "research/src/bin/",
     "research/src/clock_estimate/",
     "research/src/clocks.rs",
