@@ -25,7 +25,7 @@ pub fn torment(minutes: u64) -> Result<()> {
     // A busy machine reaches this many failpoints in that time; an hour reaches nearly all.
     let (servers, databases) = match minutes {
         60.. => (30, 30),
-        _ => ((seconds / 7).min(20), (seconds / 15).min(10)),
+        _ => ((seconds / 10).min(20), (seconds / 25).min(10)),
     };
     let (servers, databases) = (servers.to_string(), databases.to_string());
     let seconds = seconds.to_string();
