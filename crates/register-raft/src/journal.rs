@@ -160,18 +160,23 @@ impl<D: Disk> Journal<D> {
         if batch.is_empty() {
             return Ok(());
         }
-        let reservation = loop {
-            match self.wal.reserve(batch.len(), batch.entry_bytes()) {
-                Err(Error::Busy(_) | Error::Full(_)) => tokio::time::sleep(SPACE_PAUSE).await,
-                other => break other?,
-            }
-        };
+        let reservation = with_space(|| self.wal.reserve(batch.len(), batch.entry_bytes())).await?;
         self.wal.append(&batch, reservation)?.await
     }
 
     /// Trims the records before this slot.
     pub async fn trim_before(&self, slot: u64) -> Result<(), Error> {
-        self.wal.trim(&[(STREAM, Slot(slot.saturating_sub(1)))])?.await
+        with_space(|| self.wal.trim(&[(STREAM, Slot(slot.saturating_sub(1)))])).await?.await
+    }
+}
+
+/// Retries while the next segment is being created or the disk is full. An error of the log would end Raft and the process.
+async fn with_space<T>(mut request: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    loop {
+        match request() {
+            Err(Error::Busy(_) | Error::Full(_)) => tokio::time::sleep(SPACE_PAUSE).await,
+            result => return result,
+        }
     }
 }
 
