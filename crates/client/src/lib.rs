@@ -36,6 +36,7 @@
 //! commands and the parsing of replies.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod call;
 mod client;

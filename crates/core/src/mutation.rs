@@ -7,7 +7,6 @@ use std::cell::Cell;
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the simulator documents what each one breaks")]
 pub enum Mutation {
     AckBeforeSync,
     ReadBeforeDurable,

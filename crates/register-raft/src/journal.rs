@@ -183,3 +183,37 @@ async fn with_space<T>(mut request: impl FnMut() -> Result<T, Error>) -> Result<
 fn invalid(slot: Slot, why: &str) -> OpenError {
     OpenError::Damaged(format!("slot {slot} of the log of Raft {why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use jeton_wal::disk::FaultDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_trim_waits_for_space_instead_of_failing() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let disk = FaultDisk::new();
+        let (mut journal, _) = Journal::open(disk.clone(), jeton_wal::Options::small(1 << 16)).unwrap();
+        runtime.block_on(journal.append(&[Record::Cut(1), Record::Cut(2)])).unwrap();
+        disk.set_free_space(Some(0));
+        // All of the log's space, including the headroom for trims.
+        let mut reserved = Vec::new();
+        for bytes in [1 << 13, 1 << 8, 1] {
+            while let Ok(reservation) = journal.wal.reserve_headroom(1, bytes, 0) {
+                reserved.push(reservation);
+            }
+        }
+        let _context = runtime.enter();
+        let mut trim = pin!(journal.trim_before(2));
+        let refused = trim.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(refused, Poll::Pending), "{refused:?}");
+        disk.set_free_space(None);
+        drop(reserved);
+        runtime.block_on(trim).unwrap();
+        assert_eq!(journal.wal.extent(STREAM).unwrap().trimmed, Slot(1));
+    }
+}
