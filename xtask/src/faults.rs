@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 
 use crate::machine;
-use crate::process::{cargo, run};
+use crate::process::{cargo, debug_directory, program, run};
 
 /// Duration in CI.
 pub const MINUTES: u64 = 5;
@@ -16,11 +16,11 @@ pub fn faults(arguments: &[String]) -> Result<()> {
         [minutes, ..] => minutes.parse().context("how many minutes: a whole number")?,
     };
     machine::prepare()?;
-    torment(minutes)
+    run_bank(minutes)
 }
 
 /// Runs the bank; the machine must be prepared.
-pub fn torment(minutes: u64) -> Result<()> {
+pub fn run_bank(minutes: u64) -> Result<()> {
     let seconds = minutes * 60 / 2;
     // A busy machine reaches this many failpoints in that time; an hour reaches nearly all.
     let (servers, databases) = match minutes {
@@ -29,21 +29,13 @@ pub fn torment(minutes: u64) -> Result<()> {
     };
     let (servers, databases) = (servers.to_string(), databases.to_string());
     let seconds = seconds.to_string();
+    // The whole workspace, because that has the features and dependencies of `cargo test --workspace`.
+    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    let (jeton, bank) = (debug_directory().join("jeton"), debug_directory().join("jeton-chaos-bank"));
     for registers in ["raft", "postgres"] {
-        run(&mut cargo(&[
-            "run",
-            "-p",
-            "jeton-chaos-bank",
-            "--",
-            "--faults",
-            &seconds,
-            "--registers",
-            registers,
-            "--points-min",
-            &servers,
-            "--database-points-min",
-            &databases,
-        ]))?;
+        let mut bank = program(&bank.to_string_lossy(), &["--faults", &seconds, "--registers", registers]);
+        bank.args(["--points-min", &servers, "--database-points-min", &databases]).env("JETON_BIN", &jeton);
+        run(&mut bank)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
@@ -30,6 +31,11 @@ pub fn root() -> PathBuf {
     manifest.parent().map(Path::to_path_buf).unwrap_or(manifest)
 }
 
+/// The directory of debug builds.
+pub fn debug_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("debug")
+}
+
 /// A cargo command in the root of the repository.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = program("cargo", arguments);
@@ -53,12 +59,14 @@ pub fn program(name: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Prints the command line, runs it, and fails if it fails.
+/// Prints the command line, runs it, prints its duration, and fails if it fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let line = shown(command);
     eprintln!("\n$ {line}");
+    let started = Instant::now();
     let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if status.success() {
+        eprintln!("{} s: {line}", started.elapsed().as_secs());
         return Ok(());
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);

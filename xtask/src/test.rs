@@ -5,22 +5,23 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{cargo, program, root, run};
+use crate::process::{cargo, debug_directory, program, root, run};
 use crate::{faults, machine, tidy};
 
 /// The loom tests, relative to the root.
 const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
 
 /// Prepares the machine and runs every test. The workspace's tests come last, so that the output ends with cargo's
-/// summary.
+/// summary. All builds but loom's select the whole workspace: a package alone would get other features, and its
+/// dependencies would be built again.
 pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
     loom()?;
     mutations()?;
+    faults::run_bank(faults::MINUTES)?;
     python()?;
     run(&mut research(&["test"]))?;
-    faults::torment(faults::MINUTES)?;
     run(&mut cargo(&["test", "--workspace"]))
 }
 
@@ -34,16 +35,15 @@ pub fn research(arguments: &[&str]) -> Command {
 
 /// Tests the Python client against the server of this tree.
 fn python() -> Result<()> {
-    run(&mut cargo(&["build", "-p", "jeton-cli"]))?;
-    let server = root().join("target/debug/jeton");
+    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
     let script = root().join("clients/python/test.sh");
-    run(program("bash", &[]).arg(script).env("JETON_BIN", server))
+    run(program("bash", &[]).arg(script).env("JETON_BIN", debug_directory().join("jeton")))
 }
 
 /// Checks that the tests detect every planted mutation, in the simulator and on real databases.
 fn mutations() -> Result<()> {
-    run(&mut cargo(&["test", "-p", "jeton-sim", "--features", "mutations", "--test", "mutations"]))?;
-    run(&mut cargo(&["test", "-p", "jeton-participants", "--features", "mutations", "--test", "mutations"]))
+    let features = "jeton-sim/mutations,jeton-participants/mutations";
+    run(&mut cargo(&["test", "--workspace", "--features", features, "--test", "mutations"]))
 }
 
 /// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target directory:

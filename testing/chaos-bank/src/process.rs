@@ -28,8 +28,11 @@ pub struct Process {
     running: Option<Server>,
 }
 
-/// Builds the program and returns its path.
+/// Returns the program `JETON_BIN`, or builds it.
 pub fn program() -> Result<PathBuf> {
+    if let Some(binary) = std::env::var_os("JETON_BIN") {
+        return Ok(binary.into());
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .args(["build", "--quiet", "-p", "jeton-cli", "--features", "failpoints"])
