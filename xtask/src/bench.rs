@@ -12,16 +12,16 @@ use crate::process::{cargo, root, run};
 
 /// How a benchmark is started.
 enum Bench {
-    /// A benchmark target of a package.
-    Target { package: &'static str, target: &'static str },
+    /// A benchmark target of a workspace: `.` or `research`.
+    Target { workspace: &'static str, package: &'static str, target: &'static str },
     /// The program that starts Redis, PostgreSQL and Jeton.
     Rivals,
 }
 
 const BENCHES: &[(&str, Bench)] = &[
-    ("filter", Bench::Target { package: "forgetful-filter", target: "versus" }),
-    ("clock", Bench::Target { package: "bloom-clock", target: "versus" }),
-    ("engine", Bench::Target { package: "jeton-engine", target: "versus" }),
+    ("filter", Bench::Target { workspace: "research", package: "jeton-research", target: "filter" }),
+    ("clock", Bench::Target { workspace: "research", package: "jeton-research", target: "clock" }),
+    ("engine", Bench::Target { workspace: ".", package: "jeton-engine", target: "versus" }),
     ("rivals", Bench::Rivals),
 ];
 
@@ -35,7 +35,10 @@ pub fn bench(arguments: &[String]) -> Result<()> {
         bail!("there is no benchmark `{name}`; there is: {}", known());
     };
     let mut command = match bench {
-        Bench::Target { package, target } => cargo(&["bench", "-p", package, "--bench", target, "--"]),
+        Bench::Target { workspace, package, target } => {
+            let manifest = format!("{workspace}/Cargo.toml");
+            cargo(&["bench", "--manifest-path", &manifest, "-p", package, "--bench", target, "--"])
+        }
         Bench::Rivals => {
             // A rival that cannot be installed is left out, and the benchmark says so.
             if let Err(error) = machine::prepare_rivals() {

@@ -4,9 +4,9 @@
 //! time of the measuring thread. A ratio is the median of the ratios of the rounds, with the quartiles in
 //! parentheses.
 
-#[path = "../tests/common/format.rs"]
+#[path = "../../crates/clock/tests/common/format.rs"]
 mod format;
-#[path = "../../filter/benches/versus/machine.rs"]
+#[path = "filter/machine.rs"]
 mod machine;
 
 use std::hint::black_box;
