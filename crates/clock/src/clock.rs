@@ -73,11 +73,11 @@ impl std::error::Error for StampError {}
 /// A logical clock of constant size.
 #[derive(Debug)]
 pub struct BloomClock {
-    pub(crate) params: ClockParams,
-    pub(crate) identity: Identity,
+    params: ClockParams,
+    identity: Identity,
     /// Number of events of the process.
-    pub(crate) events: u64,
-    pub(crate) now: Stamp,
+    events: u64,
+    now: Stamp,
     /// Counters that an event increments; the same for all events with [`TickKey::Process`].
     places: HashIndexArray,
 }
@@ -85,11 +85,11 @@ pub struct BloomClock {
 impl BloomClock {
     /// The clock of a new process. No clock may have had this identity before.
     pub fn begin(params: ClockParams, identity: Identity) -> Self {
-        Self::at(params, identity, 0, Stamp::zero(params.counters))
+        Self::at(params, identity, Stamp::zero(params.counters))
     }
 
     /// The clock of a new process that has received `known`: its event is a cause of all events of the
-    /// process. For a process that joins a running system, and for one that lost its clock and kept a stamp.
+    /// process. For a process that joins a running system, and for one that restarts and kept a stamp.
     /// No clock may have had this identity before.
     ///
     /// The stamp is trusted: unlike a [received](Clock::receive) stamp, its generation may be arbitrarily far
@@ -97,16 +97,15 @@ impl BloomClock {
     pub fn join(params: ClockParams, identity: Identity, known: &Stamp) -> Result<Self, StampError> {
         known.check(&params)?;
         let (found, own) = (known.generation, Generation::default());
-        if found > Generation::SAVED_MAX {
+        if found > Generation::BEGIN_MAX {
             return Err(StampError::Ahead { found, own });
         }
-        Ok(Self::at(params, identity, 0, known.clone()))
+        Ok(Self::at(params, identity, known.clone()))
     }
 
-    /// A clock after `events` events, the last of which has the stamp `now`.
-    pub(crate) fn at(params: ClockParams, identity: Identity, events: u64, now: Stamp) -> Self {
+    fn at(params: ClockParams, identity: Identity, now: Stamp) -> Self {
         let places = HashIndexArray::new(&params, &identity, 0);
-        Self { params, identity, events, now, places }
+        Self { params, identity, events: 0, now, places }
     }
 
     /// The parameters, which all clocks in a system share.

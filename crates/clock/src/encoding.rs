@@ -42,16 +42,7 @@ pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
     pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
-        self.bytes().map(|[byte]| byte)
-    }
-
-    /// Reads the first byte of an encoding.
-    pub(crate) fn kind(&mut self, kind: u8) -> Result<(), DecodeError> {
-        if self.byte()? == kind { Ok(()) } else { Err(DecodeError::KIND) }
-    }
-
-    pub(crate) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (first, rest) = self.0.split_first_chunk().ok_or(DecodeError("truncated"))?;
+        let (first, rest) = self.0.split_first().ok_or(DecodeError("truncated"))?;
         self.0 = rest;
         Ok(*first)
     }
@@ -100,7 +91,9 @@ impl Stamp {
 
 /// Decodes a full stamp.
 pub(crate) fn read_whole(input: &mut Reader<'_>, params: &ClockParams) -> Result<Stamp, DecodeError> {
-    input.kind(WHOLE)?;
+    if input.byte()? != WHOLE {
+        return Err(DecodeError::KIND);
+    }
     if input.number()? != params.counters as u64 {
         return Err(DecodeError("another number of counters"));
     }

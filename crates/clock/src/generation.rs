@@ -7,7 +7,6 @@
 
 /// The number of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Generation(pub u64);
 
 impl Generation {
@@ -15,8 +14,8 @@ impl Generation {
     /// generations, and a forged number must not bring the counter near its maximum.
     pub const AHEAD_MAX: u64 = 1 << 20;
 
-    /// Maximum generation of a persisted clock; as many generations follow.
-    pub(crate) const SAVED_MAX: Self = Self(u64::MAX >> 1);
+    /// Maximum generation with which a clock can begin; as many generations follow.
+    pub(crate) const BEGIN_MAX: Self = Self(u64::MAX >> 1);
 
     pub(crate) fn next(self) -> Self {
         let Some(next) = self.0.checked_add(1) else {

@@ -25,15 +25,6 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Checksum of a [persisted clock](crate::PersistedClock).
-pub(crate) fn check(bytes: &[u8]) -> u64 {
-    bytes.chunks(8).fold(bytes.len() as u64, |check, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix(check ^ u64::from_le_bytes(word))
-    })
-}
-
 /// The counters that an event increments. A counter can occur twice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HashIndexArray([u16; HASHES_MAX as usize]);

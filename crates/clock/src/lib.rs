@@ -3,15 +3,14 @@
 
 mod causality;
 mod clock;
+#[cfg(test)]
+mod compare;
 mod delta;
 mod encoding;
 mod generation;
 mod hash;
 mod identity;
 mod parameters;
-mod persisted;
-#[cfg(feature = "serde")]
-mod serde_impl;
 mod stamp;
 mod vector;
 
@@ -22,6 +21,5 @@ pub use encoding::DecodeError;
 pub use generation::Generation;
 pub use identity::Identity;
 pub use parameters::{COUNTERS_MAX, ClockParams, ClockParamsError, HASHES_MAX, TickKey};
-pub use persisted::PersistedClock;
 pub use stamp::Stamp;
 pub use vector::{PROCESSES_MAX, VectorClock, VectorStamp};

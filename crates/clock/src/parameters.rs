@@ -8,7 +8,6 @@ pub const HASHES_MAX: u32 = 16;
 
 /// The name of an event, which selects its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum TickKey {
     /// Process and number of the event, as published: the events of a process are spread over all counters.
     Event,
@@ -20,11 +19,6 @@ pub enum TickKey {
 
 /// Parameters of a clock. Only stamps of clocks with equal parameters can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(try_from = "crate::serde_impl::UncheckedParams")
-)]
 pub struct ClockParams {
     pub(crate) counters: usize,
     pub(crate) hashes: u32,

@@ -7,13 +7,8 @@ use crate::parameters::ClockParams;
 
 /// The state of a Bloom clock at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Stamp {
     pub(crate) generation: Generation,
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "crate::serde_impl::bounded_sequence::<_, _, { crate::COUNTERS_MAX }>")
-    )]
     pub(crate) counters: Box<[u32]>,
 }
 

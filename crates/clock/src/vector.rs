@@ -6,11 +6,6 @@ use crate::clock::{Clock, StampError};
 
 /// The state of a vector clock at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(try_from = "crate::serde_impl::UncheckedVectorStamp")
-)]
 pub struct VectorStamp(pub(crate) Box<[u64]>);
 
 /// Maximum of events of a process.
@@ -20,10 +15,6 @@ const EVENTS_MAX: u64 = u64::MAX >> 1;
 pub const PROCESSES_MAX: usize = 1 << 20;
 
 impl VectorStamp {
-    /// Maximum of events in a deserialized stamp; a clock that merges it can count as many more.
-    #[cfg(feature = "serde")]
-    pub(crate) const READ_MAX: u64 = EVENTS_MAX >> 1;
-
     /// Known events of each process.
     pub fn events(&self) -> &[u64] {
         &self.0

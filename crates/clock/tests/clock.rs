@@ -1,10 +1,14 @@
 //! Single clocks and pairs of clocks.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "common/format.rs"]
+mod format;
+
 use bloom_clock::{
-    BloomClock, COUNTERS_MAX, Causality, Clock, ClockParams, Generation, HASHES_MAX, Identity, StampError,
-    TickKey,
+    BloomClock, COUNTERS_MAX, Causality, Clock, ClockParams, Generation, HASHES_MAX, Identity, PROCESSES_MAX,
+    StampError, TickKey, VectorClock,
 };
+use format::mix;
 
 fn clock(params: ClockParams, number: u64) -> BloomClock {
     BloomClock::begin(params, Identity::from_number_never_used_before(number))
@@ -99,4 +103,56 @@ fn parameters_have_limits() {
 fn stamps_with_different_parameters_are_not_compared() {
     let first = |counters| clock(ClockParams::new(counters).unwrap(), 1).tick().clone();
     let _ = first(4).after(&first(8));
+}
+
+#[test]
+#[should_panic(expected = "process 0 of 1048577")]
+fn a_vector_clock_has_a_maximum_of_processes() {
+    let _ = VectorClock::begin(0, PROCESSES_MAX + 1);
+}
+
+#[test]
+fn events_increment_the_counters_of_their_hashes() {
+    for (key, counters) in [(TickKey::Event, 30), (TickKey::Process, 30), (TickKey::Event, 1 << 16)] {
+        let mut clock = clock(ClockParams::new(counters).unwrap().hashes(5).unwrap().key(key), 9);
+        let mut expected = vec![0; counters];
+        for event in 1..=200_u64 {
+            let seed = mix(mix(mix(9)) ^ if key == TickKey::Event { event } else { 0 });
+            for number in 1..=5_u64 {
+                let hash = mix(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+                expected[(hash % counters as u64) as usize] += 1;
+            }
+            assert_eq!(clock.tick().counters(), expected, "event {event} of {key:?}");
+        }
+    }
+}
+
+#[test]
+fn a_restart_with_a_new_identity_denies_no_kept_cause() {
+    let params = ClockParams::new(64).unwrap();
+    let mut before = clock(params, 1);
+    let kept = before.tick().clone();
+    let lost = before.tick().clone();
+    let mut after = BloomClock::join(params, Identity::from_number_never_used_before(2), &kept).unwrap();
+    assert_eq!(after.events(), 0);
+    assert_eq!(after.tick().after(&kept), Causality::Possibly);
+    assert_eq!(after.now().after(&lost), Causality::CertainlyNot);
+    assert_eq!(lost.after(after.now()), Causality::CertainlyNot);
+}
+
+#[test]
+fn a_clock_can_join_a_much_later_generation() {
+    let params = ClockParams::new(2).unwrap();
+    let late = |generation| format::stamp(generation, &[0, 1], &params);
+    let known = late(Generation::AHEAD_MAX * 5);
+    let identity = || Identity::from_number_never_used_before(1);
+    let error = BloomClock::begin(params, identity()).receive(&known).unwrap_err();
+    assert!(matches!(error, StampError::Ahead { .. }));
+    let mut clock = BloomClock::join(params, identity(), &known).unwrap();
+    assert_eq!(clock.now(), &known);
+    assert_eq!(clock.tick().after(&known), Causality::Possibly);
+    // The last generation and other parameters are rejected.
+    assert!(BloomClock::join(params, identity(), &late(u64::MAX)).is_err());
+    assert!(BloomClock::join(ClockParams::new(3).unwrap(), identity(), &known).is_err());
+    assert!(BloomClock::join(params.limit(1).unwrap(), identity(), &known).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Decodes untrusted bytes as a stamp, a session or a persisted clock. The checked properties are in
+//! Decodes untrusted bytes as a stamp or a session. The checked properties are in
 //! `tests/fuzzed/mod.rs` of the crate.
 
 #![no_main]

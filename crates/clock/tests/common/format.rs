@@ -30,11 +30,3 @@ pub fn stamp(generation: u64, counters: &[u32], params: &ClockParams) -> Stamp {
     let numbers = [counters.len() as u64, generation, base.into()].into_iter().chain(above);
     Stamp::read(&[vec![1], varints(numbers)].concat(), params).expect("a stamp within the limits")
 }
-
-/// The bytes and the checksum of a persisted clock.
-pub fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let checksum = bytes.chunks(8).fold(bytes.len() as u64, |checksum, chunk| {
-        mix(checksum ^ chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
-    });
-    [bytes, &checksum.to_le_bytes()].concat()
-}

@@ -1,4 +1,4 @@
-//! Properties of decoding arbitrary bytes as a stamp, a session or a persisted clock. The fuzz target
+//! Properties of decoding arbitrary bytes as a stamp or a session. The fuzz target
 //! includes this file, so that its findings fail here in the same way.
 //!
 //! The first byte of the input selects the parameters and the format of the rest. In a session, a byte with
@@ -7,21 +7,17 @@
 #[path = "../common/counting.rs"]
 mod counting;
 #[path = "../common/format.rs"]
-pub mod format;
+mod format;
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, ClockParams, DeltaDecoder, DeltaError, Identity, PersistedClock, Stamp,
-    TickKey,
+    BloomClock, Causality, Clock, ClockParams, DeltaDecoder, DeltaError, Identity, Stamp, TickKey,
 };
 use counting::counted;
 use format::varints;
 
-/// Formats, in the two low bits of the first byte.
+/// Formats, in the two low bits of the first byte. 2 and 3 are unused.
 pub const STAMP: u8 = 0;
 pub const SESSION: u8 = 1;
-pub const SAVED: u8 = 2;
-/// A persisted clock without checksum, which is appended: a fuzzer does not guess it.
-pub const UNSEALED: u8 = 3;
 
 /// The parameters with this number, which is in the high bits of the first byte.
 pub fn params(number: u8) -> ClockParams {
@@ -42,9 +38,7 @@ pub fn clock(data: &[u8]) {
     match choice % 4 {
         STAMP => stamp(bytes, &params),
         SESSION => session(bytes, params),
-        SAVED => saved(bytes, &params),
-        UNSEALED => saved(&format::sealed(bytes), &params),
-        _ => unreachable!("two bits have four values"),
+        _ => {}
     }
 }
 
@@ -144,21 +138,4 @@ fn delta(last: &Stamp, stamp: &Stamp) -> Vec<u8> {
         next = at + 1;
     }
     varints(numbers)
-}
-
-fn saved(bytes: &[u8], params: &ClockParams) {
-    let Ok(saved) = within(params, || PersistedClock::read(bytes, params)) else { return };
-    assert_eq!(saved.params(), *params);
-    let mut clock = BloomClock::restore(saved, || Ok::<(), ()>(())).expect("the erasure succeeded");
-    let (last, events) = (clock.now().clone(), clock.events());
-    let next = clock.tick().clone();
-    assert_eq!((next.after(&last), last.after(&next)), (Causality::Possibly, Causality::CertainlyNot));
-    assert_eq!(clock.events(), events + 1);
-    // Beyond the maximum of events and generations, a clock is not decoded.
-    const LAST: u64 = u64::MAX >> 1;
-    let again = clock.save().into_bytes();
-    let at_maximum = events == LAST || last.generation().0 == LAST;
-    assert!(at_maximum || PersistedClock::read(&again, params).is_ok(), "a continued clock is valid");
-    let saved = PersistedClock::read(bytes, params).expect("the bytes are valid");
-    assert_eq!(saved.into_bytes(), bytes, "a persisted clock has one encoding");
 }
