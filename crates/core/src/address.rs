@@ -28,7 +28,6 @@ impl PartitionId {
     }
 }
 
-/// An invalid row or column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AddressError(&'static str);
@@ -71,7 +70,6 @@ pub struct Cell(InlineBytes);
 const HEAD: usize = 6;
 
 impl Cell {
-    /// The cell of a row and column of a table.
     pub fn new(secret: &Secret, table: TableId, row: &[u8], column: &Column) -> Result<Self, AddressError> {
         if row.is_empty() {
             return Err(AddressError("the row is empty"));
@@ -104,7 +102,6 @@ impl Cell {
         PartitionId(u16::from_be_bytes([head[0], head[1]]))
     }
 
-    /// The table of the cell.
     pub fn table(&self) -> TableId {
         let head = self.head();
         TableId(u32::from_be_bytes([head[2], head[3], head[4], head[5]]))
@@ -115,7 +112,6 @@ impl Cell {
         *head
     }
 
-    /// Row and column.
     pub fn row_and_column(&self) -> (Vec<u8>, &[u8]) {
         let mut row = Vec::new();
         let mut rest = &self.as_bytes()[HEAD..];
@@ -135,7 +131,6 @@ impl Cell {
         }
     }
 
-    /// The encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_slice()
     }
@@ -145,7 +140,6 @@ impl Cell {
         self.0.heap_bytes()
     }
 
-    /// Decodes a cell.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut rest = bytes.get(HEAD..).ok_or(DecodeError("a cell that ends too early"))?;
         loop {

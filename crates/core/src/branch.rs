@@ -16,12 +16,9 @@ use crate::value::Value;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName(Box<[u8]>);
 
-/// An addition to a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addition {
-    /// Cell of the counter.
     pub cell: Cell,
-    /// The delta.
     pub delta: i64,
     /// Minimum of the counter after the addition.
     pub min: Option<i64>,
@@ -39,25 +36,18 @@ pub struct Branch {
     elsewhere: Vec<PartitionId>,
 }
 
-/// How a branch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BranchOutcome {
-    /// All additions are made.
     Commit,
-    /// No addition is made.
     Abort,
 }
 
 /// A step of a branch in a partition's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BranchLogItem {
-    /// It is prepared.
     Prepared(Branch),
-    /// It is committed or aborted.
     Finished {
-        /// Name of the branch.
         name: BranchName,
-        /// Commit or abort.
         outcome: BranchOutcome,
         /// The counters afterwards, in the order of the additions; empty after an abort.
         values: Vec<Value>,
@@ -66,34 +56,21 @@ pub enum BranchLogItem {
     },
 }
 
-/// Why a branch is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BranchError {
-    /// The name is empty or too long.
     #[error("the name of a branch has 1 to {BRANCH_NAME_BYTES_MAX} bytes, not {0}")]
     Name(usize),
-    /// There is no addition.
     #[error("a branch needs at least one addition")]
     Empty,
-    /// There are too many additions.
     #[error("a branch has at most {ADDITIONS_MAX} additions")]
     TooMany,
-    /// The branch is too large.
     #[error("the additions of a branch have at most {OPERATION_BYTES_MAX} bytes, not {0}")]
     TooLarge(usize),
-    /// The sum of the additions to one counter overflows.
     #[error("the additions to one counter leave the range of 64-bit integers")]
     Overflow,
-    /// No counter meets the bounds.
     #[error("the bounds exclude every value: min {min} is above max {max}")]
-    BoundsCrossed {
-        /// The minimum.
-        min: i64,
-        /// The maximum.
-        max: i64,
-    },
-    /// A part has an addition in another partition.
+    BoundsCrossed { min: i64, max: i64 },
     #[error("the additions of a part are in one partition")]
     SeveralPartitions,
 }
@@ -107,7 +84,6 @@ impl BranchName {
         }
     }
 
-    /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -164,7 +140,6 @@ impl Branch {
         }
     }
 
-    /// Name of the branch.
     pub fn name(&self) -> &BranchName {
         &self.name
     }
@@ -257,7 +232,6 @@ const COMMITTED: u8 = 1;
 const ABORTED: u8 = 2;
 
 impl BranchLogItem {
-    /// Name of the branch.
     pub fn name(&self) -> &BranchName {
         match self {
             Self::Prepared(branch) => &branch.name,

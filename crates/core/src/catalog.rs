@@ -22,13 +22,11 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The table with this number.
     #[inline]
     pub fn get(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get((id.0 as usize).checked_sub(1)?)
     }
 
-    /// The table with this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Table>> {
         self.get(*self.names.get(name)?)
     }

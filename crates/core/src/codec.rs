@@ -12,34 +12,19 @@ pub struct DecodeError(pub &'static str);
 
 /// Appends encoded values to a buffer.
 pub trait Write {
-    /// One byte.
-    fn put_u8(&mut self, value: u8);
-    /// A varint: seven bits a byte, lowest first.
-    fn put_varint(&mut self, value: u64);
-    /// A zigzag varint: small numbers of either sign are short.
-    fn put_signed(&mut self, value: i64);
-    /// Nanoseconds as a varint.
-    fn put_duration(&mut self, value: Duration) {
-        self.put_varint(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
-    }
-    /// Eight bytes, little-endian.
-    fn put_u64(&mut self, value: u64);
-    /// Sixteen bytes, little-endian.
-    fn put_u128(&mut self, value: u128);
-    /// The length as a varint, then the bytes.
-    fn put_bytes(&mut self, bytes: &[u8]);
-}
+    fn buffer(&mut self) -> &mut Vec<u8>;
 
-impl Write for Vec<u8> {
     #[inline]
     fn put_u8(&mut self, value: u8) {
-        self.push(value);
+        self.buffer().push(value);
     }
 
+    /// A varint: seven bits a byte, lowest first.
     #[inline]
     fn put_varint(&mut self, mut value: u64) {
+        let out = self.buffer();
         if value < 0x80 {
-            return self.push(value as u8);
+            return out.push(value as u8);
         }
         // Nearly all longer numbers fit eight bytes: spread all groups of seven bits at once instead of one
         // by one.
@@ -49,46 +34,58 @@ impl Write for Vec<u8> {
             groups = groups & 0x3fff_0000_3fff | (groups & 0x0fff_c000_0fff_c000) << 2;
             groups = groups & 0x007f_007f_007f_007f | (groups & 0x3f80_3f80_3f80_3f80) << 1;
             let more = 0x8080_8080_8080_8080 & ((1 << (8 * (len - 1))) - 1);
-            let end = self.len() + len;
-            self.extend_from_slice(&(groups | more).to_le_bytes());
-            return self.truncate(end);
+            let end = out.len() + len;
+            out.extend_from_slice(&(groups | more).to_le_bytes());
+            return out.truncate(end);
         }
-        let (mut bytes, mut len) = ([0; 10], 0);
         while value >= 0x80 {
-            bytes[len] = value as u8 | 0x80;
+            out.push(value as u8 | 0x80);
             value >>= 7;
-            len += 1;
         }
-        bytes[len] = value as u8;
-        self.extend_from_slice(&bytes[..=len]);
+        out.push(value as u8);
     }
 
+    /// A zigzag varint: small numbers of either sign are short.
     fn put_signed(&mut self, value: i64) {
         self.put_varint(((value << 1) ^ (value >> 63)) as u64);
     }
 
+    /// Nanoseconds as a varint.
+    fn put_duration(&mut self, value: Duration) {
+        self.put_varint(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Eight bytes, little-endian.
     fn put_u64(&mut self, value: u64) {
-        self.extend_from_slice(&value.to_le_bytes());
+        self.buffer().extend_from_slice(&value.to_le_bytes());
     }
 
+    /// Sixteen bytes, little-endian.
     fn put_u128(&mut self, value: u128) {
-        self.extend_from_slice(&value.to_le_bytes());
+        self.buffer().extend_from_slice(&value.to_le_bytes());
     }
 
+    /// The length as a varint, then the bytes.
     fn put_bytes(&mut self, bytes: &[u8]) {
         self.put_varint(bytes.len() as u64);
-        self.extend_from_slice(bytes);
+        self.buffer().extend_from_slice(bytes);
     }
 }
 
-/// Decodes values from the front of a byte string.
+impl Write for Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self
+    }
+}
+
+/// Decodes values from the front of a byte string. Each method reads what the method of [`Write`] for the same type
+/// wrote.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the front of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -103,7 +100,6 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError("bytes after the end")) }
     }
 
-    /// The next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(DecodeError("the input ends too early"))?;
         self.rest = rest;
@@ -116,12 +112,10 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// One byte.
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// A number written by [`Write::put_varint`].
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -143,12 +137,10 @@ impl<'a> Reader<'a> {
         u32::try_from(self.varint()?).map_err(|_| DecodeError("a number above 32 bits"))
     }
 
-    /// A duration written by [`Write::put_duration`].
     pub fn duration(&mut self) -> Result<Duration, DecodeError> {
         self.varint().map(Duration::from_nanos)
     }
 
-    /// One byte, 0 or 1.
     pub fn flag(&mut self) -> Result<bool, DecodeError> {
         match self.u8()? {
             0 => Ok(false),
@@ -157,23 +149,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number written by [`Write::put_signed`].
     pub fn signed(&mut self) -> Result<i64, DecodeError> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A number written by [`Write::put_u64`].
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A number written by [`Write::put_u128`].
     pub fn u128(&mut self) -> Result<u128, DecodeError> {
         Ok(u128::from_le_bytes(self.array()?))
     }
 
-    /// Bytes written by [`Write::put_bytes`].
     pub fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let len = self.varint()?;
         self.take(usize::try_from(len).map_err(|_| DecodeError("a length beyond memory"))?)

@@ -19,7 +19,6 @@ use crate::store_clock::with_clock_drift;
 
 /// A period of unchanged settings, with the filters of the ids accepted in it.
 pub struct Era {
-    /// Settings of the era.
     pub settings: TableSettings,
     /// Number of the era, unique in its table.
     pub number: u32,
@@ -32,7 +31,6 @@ pub struct Era {
     leaky_until: AtomicU64,
 }
 
-/// The filter's answer on an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterAnswer {
     /// It was not accepted in this era.
@@ -86,7 +84,6 @@ impl Era {
         if maybe { FilterAnswer::Maybe } else { FilterAnswer::New }
     }
 
-    /// Prefetches the filter memory of these ids.
     pub(crate) fn prefetch(&self, ids: impl Iterator<Item = (IdKey, Option<Timestamp>)> + Clone) {
         if let Some(filter) = &self.dated {
             let dated = ids.clone().filter_map(|(key, dated)| Some((key.fingerprint(), dated?)));
@@ -140,7 +137,6 @@ impl Era {
         Generation::between(now, now.after(with_clock_drift(window)), window).collect()
     }
 
-    /// Drops expired ids.
     pub fn maintain(&self, now: Timestamp) {
         if let Some(filter) = &self.dated {
             filter.maintain(now);
@@ -155,7 +151,6 @@ impl Era {
         (self.dated.as_ref().map(DatedFilter::status), self.opaque.as_ref().map(ForgetfulFilter::status))
     }
 
-    /// Bytes of the filters.
     pub fn filter_bytes(&self) -> usize {
         self.dated.as_ref().map_or(0, DatedFilter::bytes)
             + self.opaque.as_ref().map_or(0, ForgetfulFilter::bytes)
@@ -202,17 +197,14 @@ impl std::fmt::Debug for Era {
     }
 }
 
-/// Why filters could not be restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
     /// The bytes around the filters are invalid.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// The bytes of a filter are invalid.
     #[error("{0}")]
     Filter(#[from] SnapshotError),
-    /// Reading failed.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
 }

@@ -18,7 +18,6 @@ use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{PREPARED_BYTES_MAX, PREPARED_MAX};
 use crate::value::Value;
 
-/// The prepared branches of a partition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PreparedBranches {
     branches: BTreeMap<BranchName, PreparedBranch>,
@@ -30,16 +29,13 @@ pub struct PreparedBranches {
     missing: usize,
 }
 
-/// A prepared branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedBranch {
-    /// Its part in this partition.
     pub branch: Branch,
     /// Time of the prepare on the partition's clock, in milliseconds since 1970.
     pub since: u64,
 }
 
-/// Escrow of one counter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Escrow {
     additions: usize,
@@ -103,12 +99,10 @@ impl Escrow {
 }
 
 impl PreparedBranches {
-    /// Number of prepared branches.
     pub fn len(&self) -> usize {
         self.branches.len()
     }
 
-    /// Whether no branch is prepared.
     pub fn is_empty(&self) -> bool {
         self.branches.is_empty()
     }
@@ -118,12 +112,10 @@ impl PreparedBranches {
         self.branches.values()
     }
 
-    /// The prepared branch with this name.
     pub fn get(&self, name: &BranchName) -> Option<&PreparedBranch> {
         self.branches.get(name)
     }
 
-    /// The escrow of this counter.
     pub(crate) fn escrow(&self, cell: &Cell) -> Option<&Escrow> {
         self.escrows.get(cell)
     }

@@ -24,7 +24,6 @@ pub(crate) fn effects_of<'a>(
     })
 }
 
-/// Evaluates the changes of a new operation.
 pub(crate) fn evaluate<R: StateReader>(
     step: LogPosition,
     operation: &Operation,
@@ -91,7 +90,6 @@ pub(crate) fn evaluate<R: StateReader>(
     fresh(true, Values::from_vec(values), Some(effects.into()))
 }
 
-/// The outcome of a change.
 enum Outcome {
     /// The counter afterwards; and the new content of the cell, if [`Change::effect`] cannot derive it.
     After(Option<i64>, Option<Value>),

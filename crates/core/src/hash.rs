@@ -16,7 +16,6 @@ use crate::limits::PARTITIONS;
 
 const _: () = assert!(PARTITIONS.is_power_of_two(), "a partition is taken from the low bits of a hash");
 
-/// The 16 secret bytes of a store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
@@ -30,12 +29,10 @@ pub struct IdKey(pub u128);
 pub struct PayloadHash(pub u64);
 
 impl Secret {
-    /// A secret from 16 random bytes.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, to be stored with the store.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -61,12 +58,10 @@ impl Secret {
         IdKey(hasher.finish128().as_u128())
     }
 
-    /// The home partition of a branch.
     pub fn branch_home(&self, name: &BranchName) -> PartitionId {
         PartitionId((self.branch_key(name).0 >> 64) as u16 % PARTITIONS)
     }
 
-    /// The hash of encoded changes.
     pub fn payload(&self, encoded_changes: &[u8]) -> PayloadHash {
         PayloadHash(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
     }
@@ -99,7 +94,6 @@ impl std::fmt::Debug for Secret {
 }
 
 impl IdKey {
-    /// The key of this id in a partition.
     #[must_use]
     pub fn in_partition(self, partition: PartitionId) -> Self {
         // Mixed into all bits, so that both halves differ between partitions.

@@ -11,7 +11,6 @@ use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
 use crate::{ulid, uuid};
 
-/// The id of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OpId {
     /// A UUID of version 7. The first 48 bits are its time.
@@ -20,7 +19,6 @@ pub enum OpId {
     Ulid(u128),
     /// A numbered operation of a client.
     Sequenced {
-        /// Name of the client.
         client: Box<str>,
         /// Incarnation of the client: a higher epoch fences all lower ones. A counter of the client, or its
         /// start time in milliseconds since 1970. At most the store's time plus the table's skew.
@@ -31,7 +29,6 @@ pub enum OpId {
     /// A CloudEvents event: source and id name it, its time determines its generation. A redelivery carries
     /// the same time.
     Event {
-        /// Source of the event.
         source: Box<str>,
         /// Id of the event within its source.
         id: Box<str>,
@@ -42,52 +39,35 @@ pub enum OpId {
     Opaque(Box<[u8]>),
 }
 
-/// Formats of ids. The numbers are on disk and never change.
+/// Formats of ids, one for each variant of [`OpId`]. The numbers are on disk and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Format {
-    /// [`OpId::Uuid7`].
     Uuid7 = 1,
-    /// [`OpId::Ulid`].
     Ulid = 2,
-    /// [`OpId::Sequenced`].
     Sequenced = 3,
-    /// [`OpId::Event`].
     Event = 4,
-    /// [`OpId::Opaque`].
     Opaque = 5,
 }
 
-/// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
-    /// The bytes are not UTF-8.
     #[error("an id is text")]
     NotText,
-    /// The table accepts several formats, and the text names none.
     #[error("the table takes ids of several formats; begin the id with one of {0}")]
     Untagged(Formats),
-    /// The table does not accept this format.
     #[error("an id of format {found} is not taken here; the table takes {taken}")]
-    NotTaken {
-        /// Format of the id.
-        found: Format,
-        /// Formats that the table accepts.
-        taken: Formats,
-    },
-    /// The text is not valid in this format.
+    NotTaken { found: Format, taken: Formats },
     #[error("not a {format} id: {why}")]
     Invalid {
         /// The format in which it was parsed.
         format: Format,
-        /// What is wrong.
         why: &'static str,
     },
 }
 
 impl Format {
-    /// All formats.
     pub const ALL: [Self; 5] = [Self::Uuid7, Self::Ulid, Self::Sequenced, Self::Event, Self::Opaque];
 
     /// The name used in settings and tags.
@@ -101,7 +81,6 @@ impl Format {
         }
     }
 
-    /// The format with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
@@ -146,31 +125,25 @@ fn number(text: &str) -> Option<u64> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// A set of formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Formats(u8);
 
 impl Formats {
-    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// A set of one format.
     pub const fn only(format: Format) -> Self {
         Self(1 << format as u8)
     }
 
-    /// This set and one more format.
     #[must_use]
     pub const fn and(self, format: Format) -> Self {
         Self(self.0 | 1 << format as u8)
     }
 
-    /// Whether the set has this format.
     pub const fn contains(self, format: Format) -> bool {
         self.0 & (1 << format as u8) != 0
     }
 
-    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -197,7 +170,6 @@ impl Formats {
         format.parse(id)
     }
 
-    /// Like [`parse`](Self::parse), for bytes.
     pub fn parse_bytes(self, bytes: &[u8]) -> Result<OpId, IdError> {
         // The common format has a parser for bytes, which needs no UTF-8 check.
         if self == Self::NONE.and(Format::Uuid7) {
@@ -232,17 +204,14 @@ impl fmt::Display for Formats {
 }
 
 impl OpId {
-    /// A sequenced id.
     pub fn sequenced(client: &str, epoch: u64, seq: u64) -> Result<Self, IdError> {
         Self::Sequenced { client: client.into(), epoch, seq }.checked()
     }
 
-    /// An event.
     pub fn event(source: &str, id: &str, millis: u64) -> Result<Self, IdError> {
         Self::Event { source: source.into(), id: id.into(), millis }.checked()
     }
 
-    /// An opaque id.
     pub fn opaque(bytes: &[u8]) -> Result<Self, IdError> {
         Self::Opaque(bytes.into()).checked()
     }
@@ -283,7 +252,6 @@ impl OpId {
         why.map_or(Ok(()), |why| Err(IdError::Invalid { format: self.format(), why }))
     }
 
-    /// Format of the id.
     pub fn format(&self) -> Format {
         match self {
             Self::Uuid7(_) => Format::Uuid7,

@@ -31,7 +31,6 @@ impl InlineBytes {
         }
     }
 
-    /// Heap bytes.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Inline { .. } => 0,
@@ -39,7 +38,6 @@ impl InlineBytes {
         }
     }
 
-    /// Appends bytes.
     #[inline]
     pub fn extend_from_slice(&mut self, more: &[u8]) {
         match self {

@@ -3,16 +3,9 @@
 /// Number of partitions of a store. Never changes: every cell's address contains its partition.
 pub const PARTITIONS: u16 = 256;
 
-/// Maximum bytes of a table name.
 pub const TABLE_NAME_BYTES_MAX: usize = 64;
-
-/// Maximum bytes of a row.
 pub const ROW_BYTES_MAX: usize = 1024;
-
-/// Maximum bytes of a column family.
 pub const FAMILY_BYTES_MAX: usize = 64;
-
-/// Maximum bytes of a column qualifier.
 pub const QUALIFIER_BYTES_MAX: usize = 255;
 
 /// Maximum bytes of an opaque id, an event id or an event source.
@@ -24,10 +17,7 @@ pub const CLIENT_BYTES_MAX: usize = 64;
 /// Maximum bytes of a cell that is not a counter.
 pub const CELL_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum number of changes in an operation.
 pub const CHANGES_MAX: usize = 256;
-
-/// Maximum bytes of a log entry.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum bytes of an encoded operation: it fits into a log entry with any result.
@@ -36,19 +26,14 @@ pub const OPERATION_BYTES_MAX: usize = ENTRY_BYTES_MAX - 64;
 /// Number of latest sequence numbers of a client that can be retried.
 pub const SESSION_WINDOW: u64 = 256;
 
-/// Maximum number of sessions in a partition.
 pub const SESSIONS_MAX: usize = 1024;
-
-/// Maximum bytes of a branch name.
 pub const BRANCH_NAME_BYTES_MAX: usize = 200;
 
 /// Maximum number of additions in a branch, over all partitions.
 pub const ADDITIONS_MAX: usize = 256;
 
-/// Maximum number of prepared branches in a partition.
+/// Maximum number and maximum total bytes of prepared branches in a partition.
 pub const PREPARED_MAX: usize = 1024;
-
-/// Maximum total bytes of prepared branches in a partition.
 pub const PREPARED_BYTES_MAX: usize = 4 << 20;
 
 /// How long the outcome of a branch is recorded.

@@ -28,9 +28,7 @@ const VERSION: u8 = 2;
 /// The decision on an operation: its result, and the location of its dedup record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationDecision {
-    /// The result.
     pub answer: OperationResult,
-    /// The location of the dedup record.
     pub memory: DedupLocation,
     /// The new contents of the cells, one for each change; `None` where it follows from the change and the
     /// result. A decision read from an entry may lack all of them: see [`complete`](crate::complete).
@@ -43,13 +41,9 @@ pub enum DedupLocation {
     /// Nowhere: the operation has no id.
     None,
     /// Into the filter only: the table is probabilistic.
-    Filter {
-        /// The era of the filter.
-        era: u32,
-    },
+    Filter { era: u32 },
     /// Into the filter and the id index.
     Index {
-        /// The era of the filter.
         era: u32,
         /// The record is kept until this generation expires.
         generation: Generation,
@@ -73,23 +67,18 @@ const FLAGS: u8 = HAS_ID | MEMORY_MASK << MEMORY_SHIFT | HAS_EFFECTS;
 /// not know branches rejects it as unknown flags.
 const BRANCH: u8 = 1 << 4;
 
-/// An item of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are operations, and boxing them costs more")]
 pub enum LogItem {
-    /// An operation and its decision.
     Operation(Operation, OperationDecision),
-    /// A step of a branch.
     Branch(BranchLogItem),
 }
 
-/// Begins an entry.
 pub fn begin(step: LogPosition, out: &mut Vec<u8>) {
     out.put_u8(VERSION);
     out.put_varint(millis(step.time));
 }
 
-/// Appends an operation to an entry.
 pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u8>) {
     let memory = match decision.memory {
         DedupLocation::None => 0,
@@ -124,13 +113,11 @@ pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u
     }
 }
 
-/// Appends a step of a branch to an entry.
 pub fn push_branch(step: &BranchLogItem, out: &mut Vec<u8>) {
     out.put_u8(BRANCH | step.kind());
     step.encode(out);
 }
 
-/// Decoder of an entry.
 #[derive(Debug)]
 pub struct Entry<'a> {
     slot: u64,
@@ -153,7 +140,6 @@ impl<'a> Entry<'a> {
         Ok(Self { slot, millis: time, input })
     }
 
-    /// The log position of the entry.
     pub fn step(&self) -> LogPosition {
         LogPosition { slot: self.slot, time: Timestamp::from_millis(self.millis) }
     }

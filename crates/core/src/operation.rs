@@ -6,7 +6,6 @@ use crate::id::{IdError, OpId};
 use crate::limits::{CELL_BYTES_MAX, CHANGES_MAX, OPERATION_BYTES_MAX};
 use crate::value::Value;
 
-/// A change of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Adds to a counter. Leaving the range of i64 is an error.
@@ -14,7 +13,6 @@ pub enum Change {
     /// Adds to a counter if the sum is neither below `min` nor above `max`; otherwise the operation is
     /// refused permanently.
     AddWithin {
-        /// The delta.
         delta: i64,
         /// Minimum of the sum.
         min: Option<i64>,
@@ -37,21 +35,16 @@ pub enum Change {
     Append(Box<[u8]>),
 }
 
-/// A condition on a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
-    /// Empty.
     Absent,
-    /// Not empty.
     Present,
     /// Holds exactly this value, expiry included.
     Holds(Value),
     /// Not empty, and expiring at `min..=max`, in milliseconds since 1970. A value without an expiry time
     /// counts as expiring at `u64::MAX`.
     ExpiresWithin {
-        /// The earliest expiry time.
         min: u64,
-        /// The latest expiry time.
         max: u64,
     },
 }
@@ -65,53 +58,37 @@ pub struct Operation {
     rest: Vec<(Cell, Change)>,
 }
 
-/// Why changes do not form a valid operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// No change.
     #[error("an operation needs at least one change")]
     Empty,
-    /// Too many changes.
     #[error("an operation has at most {CHANGES_MAX} changes, not {0}")]
     TooManyChanges(usize),
-    /// The changes are in several tables.
     #[error("the changes of one operation are in one table; an id counts once per table")]
     SeveralTables,
-    /// The changes are in several partitions.
     #[error(
         "the changes of one operation must be in one partition (put them in one row to be sure): \
          changing several partitions at once takes a transaction, and this store has none yet"
     )]
     SeveralPartitions,
-    /// The id is invalid.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// A value is too large.
     #[error("a cell has at most {CELL_BYTES_MAX} bytes, not {0}")]
     CellTooLarge(usize),
-    /// All changes together are too large.
     #[error("an operation has at most {OPERATION_BYTES_MAX} bytes, not {0}")]
     TooLarge(usize),
-    /// No sum meets the bounds.
     #[error("the bounds exclude every value: min {min} is above max {max}")]
-    BoundsCrossed {
-        /// The minimum.
-        min: i64,
-        /// The maximum.
-        max: i64,
-    },
+    BoundsCrossed { min: i64, max: i64 },
 }
 
 impl Operation {
-    /// An operation with one change.
     pub fn single(id: Option<OpId>, cell: Cell, change: Change) -> Result<Self, OperationError> {
         let operation = Self { id, first: (cell, change), rest: Vec::new() };
         operation.check()?;
         Ok(operation)
     }
 
-    /// An operation with several changes.
     pub fn batch(id: Option<OpId>, changes: Vec<(Cell, Change)>) -> Result<Self, OperationError> {
         if changes.len() > CHANGES_MAX {
             return Err(OperationError::TooManyChanges(changes.len()));
@@ -143,27 +120,22 @@ impl Operation {
         }
     }
 
-    /// The id.
     pub fn id(&self) -> Option<&OpId> {
         self.id.as_ref()
     }
 
-    /// The table.
     pub fn table(&self) -> TableId {
         self.first.0.table()
     }
 
-    /// The partition.
     pub fn partition(&self) -> PartitionId {
         self.first.0.partition()
     }
 
-    /// The changes, in order.
     pub fn changes(&self) -> impl Iterator<Item = &(Cell, Change)> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// Cell of the first change.
     pub fn first_cell(&self) -> &Cell {
         &self.first.0
     }

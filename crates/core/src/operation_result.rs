@@ -26,14 +26,11 @@ pub struct OperationResult {
 /// One value per change, without an allocation for a single change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Values {
-    /// Value of the only change.
     One(Option<i64>),
-    /// Values of several changes, in order.
     Many(Box<[Option<i64>]>),
 }
 
 impl Values {
-    /// The values in order.
     pub fn as_slice(&self) -> &[Option<i64>] {
         match self {
             Self::One(value) => std::slice::from_ref(value),
@@ -41,7 +38,6 @@ impl Values {
         }
     }
 
-    /// The values of several changes.
     pub fn from_vec(values: Vec<Option<i64>>) -> Self {
         match values[..] {
             [only] => Self::One(only),
@@ -76,17 +72,13 @@ impl OperationResult {
     }
 }
 
-/// The dedup record of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DedupRecord {
-    /// Hash of the changes.
     pub payload: PayloadHash,
-    /// The recorded result.
     pub answer: OperationResult,
 }
 
 impl DedupRecord {
-    /// Appends the encoded record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(self.payload.0);
         out.put_varint(self.answer.slot);
@@ -94,7 +86,6 @@ impl DedupRecord {
         self.answer.encode(out);
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes);
         let payload = PayloadHash(input.u64()?);
@@ -109,31 +100,17 @@ impl DedupRecord {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// The table requires an id on every write.
     #[error("the table requires an id on every write")]
     IdRequired,
-    /// The table does not accept ids of this format.
     #[error("an id of format {found} is not taken here; the table takes {taken}")]
-    FormatNotTaken {
-        /// Format of the id.
-        found: Format,
-        /// Formats that the table accepts.
-        taken: Formats,
-    },
-    /// The id was used for another operation.
+    FormatNotTaken { found: Format, taken: Formats },
     #[error("the id was used for another operation: an id names one operation")]
     Mismatch,
     /// The id is older than the table's window. It may have been applied before; it is not applied now.
     #[error(
         "the id is older than the window of {window:?}: whether it was counted is no longer known, and it is not counted now"
     )]
-    Expired {
-        /// The table's window.
-        window: Duration,
-        /// The partition's time.
-        now: Timestamp,
-    },
-    /// The sequence number is below the client's window.
+    Expired { window: Duration, now: Timestamp },
     #[error(
         "the sequence number is below {low_water}, the lowest with a recorded result; it is not counted now"
     )]
@@ -141,22 +118,16 @@ pub enum Rejection {
         /// The lowest sequence number whose result is still recorded.
         low_water: u64,
     },
-    /// The id is dated too far in the future.
     #[error("the id is dated {ahead:?} ahead, more than the allowed {skew:?}")]
     FromFuture {
         /// How far ahead it is dated.
         ahead: Duration,
         /// The table's limit.
         skew: Duration,
-        /// The partition's time.
         now: Timestamp,
     },
-    /// A later epoch of the same client has written.
     #[error("the client has begun epoch {epoch}, which fences all lower epochs")]
-    Fenced {
-        /// The client's current epoch.
-        epoch: u64,
-    },
+    Fenced { epoch: u64 },
     /// The epoch is too large. If it were accepted, no client could begin a session above it later.
     #[error(
         "the epoch is above {latest}, the largest possible now: an epoch is the incarnation of the client, or its start \
@@ -176,25 +147,17 @@ pub enum Rejection {
         /// The epoch must be above this.
         floor: u64,
     },
-    /// The cell would exceed its maximum size.
     #[error("a cell has at most {} bytes", crate::limits::CELL_BYTES_MAX)]
     CellTooLarge,
-    /// The counter would leave the range of i64.
     #[error("the counter would leave the range of 64-bit integers")]
     Overflow,
-    /// The cell holds bytes, and the change is for counters.
     #[error("the cell holds bytes, not a counter")]
     NotACounter,
     /// Escrow of prepared transactions reserves the value. They finish soon; retry then.
     #[error("prepared transactions reserve the value of this counter; retry with the same id")]
     Reserved,
-    /// An addition of a transaction would leave its bounds.
     #[error("the counter is at {value}, and the addition would leave its bounds")]
-    Bound {
-        /// The counter's value.
-        value: i64,
-    },
-    /// No memory to record one more id or session.
+    Bound { value: i64 },
     #[error("no memory is left to record more {what}; retry with the same id")]
     Capacity {
         /// What there are too many of.

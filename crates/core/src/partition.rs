@@ -42,10 +42,8 @@ pub struct Partition {
 
 /// Lookups of a partition: values and dedup records.
 pub trait StateReader {
-    /// Why a lookup failed.
     type Error;
 
-    /// The value of a cell.
     fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Self::Error>;
 
     /// The dedup record of an id, which can only be in one of these generations.
@@ -58,10 +56,8 @@ pub trait StateReader {
 
 /// Receives the effects of an operation.
 pub trait StateWriter {
-    /// Sets the value of a cell.
     fn store(&mut self, cell: &Cell, value: Option<Value>);
 
-    /// Records the result of an id.
     fn record(&mut self, key: IdKey, generation: Generation, record: DedupRecord);
 }
 
@@ -74,7 +70,6 @@ pub struct LogPosition {
     pub time: Timestamp,
 }
 
-/// The decision on an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// The operation is new: log it and apply it.
@@ -87,7 +82,6 @@ pub enum Verdict {
     Rejected(Rejection),
 }
 
-/// Whether an id was used in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdStatus {
     /// It was not used here within the window.
@@ -103,9 +97,7 @@ pub enum IdStatus {
 /// The hashes of an operation, computed once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hashes {
-    /// Hash of the id, if there is one.
     pub key: Option<IdKey>,
-    /// Hash of the changes.
     pub payload: PayloadHash,
 }
 
@@ -123,28 +115,23 @@ impl Hashes {
 }
 
 impl Partition {
-    /// An empty partition.
     pub fn new(id: PartitionId) -> Self {
         let (sessions, branches) = (Sessions::default(), PreparedBranches::default());
         Self { id, slot: 0, time: Timestamp::ZERO, sessions, branches }
     }
 
-    /// Number of the partition.
     pub fn id(&self) -> PartitionId {
         self.id
     }
 
-    /// The last slot of its log.
     pub fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// The time of its last entry.
     pub fn time(&self) -> Timestamp {
         self.time
     }
 
-    /// The sessions of its clients.
     pub fn sessions(&mut self) -> &mut Sessions {
         &mut self.sessions
     }
@@ -186,7 +173,7 @@ impl Partition {
         })
     }
 
-    /// Ignores prepared branches.
+    /// As [`decide`](Self::decide), without regard to prepared branches.
     fn decide_without_escrow<R: StateReader>(
         &self,
         step: LogPosition,
@@ -304,7 +291,6 @@ impl Partition {
         out
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
         let (slot, time) = (input.varint()?, Timestamp::from_nanos(input.varint()?));
@@ -406,7 +392,6 @@ fn decide_by_filter<R: StateReader>(
 }
 
 impl DedupRecord {
-    /// The verdict on a retry with this payload.
     fn verdict(self, payload: PayloadHash) -> Verdict {
         if self.payload == payload || mutated!(IgnorePayload) {
             Verdict::Replay(self.answer)

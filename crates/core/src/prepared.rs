@@ -30,7 +30,6 @@ use crate::replay::ReplayError;
 use crate::store_clock::with_clock_drift;
 use crate::value::Value;
 
-/// The decision on a request about a branch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BranchVerdict {
     /// A new step: log it and apply it.
@@ -47,12 +46,9 @@ pub enum BranchVerdict {
     Rejected(Rejection),
 }
 
-/// The state of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchState {
-    /// It is prepared.
     Prepared,
-    /// It is committed or aborted.
     Finished(BranchOutcome),
     /// No outcome is recorded.
     Unknown,
@@ -205,7 +201,6 @@ impl Partition {
         Ok(())
     }
 
-    /// The prepared branches.
     pub fn branches(&mut self) -> &mut PreparedBranches {
         &mut self.branches
     }

@@ -12,13 +12,10 @@ use crate::log_entry::OperationDecision;
 use crate::operation::Operation;
 use crate::partition::{LogPosition, StateReader, Verdict};
 
-/// Why a decision cannot be completed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecomputeError<E> {
-    /// The value of a cell could not be read.
     #[error("the value of a cell before the entry cannot be read: {0}")]
     Read(E),
-    /// The recomputed result differs from the logged one.
     #[error("the recomputed result differs from the logged one: log and values do not belong together")]
     Contradicted,
 }

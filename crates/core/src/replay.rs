@@ -10,15 +10,12 @@ use crate::id::Format;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The entry is not the next one of its partition.
     #[error("the slot is {found}, but the next slot is {expected}")]
     Slot {
         /// The slot that follows the last applied one.
         expected: u64,
-        /// The slot of the entry.
         found: u64,
     },
-    /// The entry is older than the one before it.
     #[error("the time goes back: {found} ms after an entry at {last} ms since 1970")]
     Time {
         /// Time of the entry before, in milliseconds since 1970.
@@ -26,38 +23,16 @@ pub enum ReplayError {
         /// Time of the entry, in milliseconds since 1970.
         found: u64,
     },
-    /// An operation changes cells of another partition.
     #[error("an operation changes cells of partition {}", .0.0)]
     OtherPartition(PartitionId),
     /// The catalogue is older than the entry.
     #[error("era {era} of {table} is unknown: the newest era in the catalogue is {newest}")]
-    UnknownEra {
-        /// The table.
-        table: TableId,
-        /// The era that recorded the id.
-        era: u32,
-        /// The newest era in the catalogue.
-        newest: u32,
-    },
-    /// The settings of the era do not accept ids of this format.
+    UnknownEra { table: TableId, era: u32, newest: u32 },
     #[error("era {era} of {table} does not accept ids of the format {format}")]
-    Format {
-        /// The table.
-        table: TableId,
-        /// The era that recorded the id.
-        era: u32,
-        /// Format of the id.
-        format: Format,
-    },
+    Format { table: TableId, era: u32, format: Format },
     /// The operation belongs to an epoch that a later epoch of the same client ended.
     #[error("epoch {epoch} of a client has ended: its epoch is {current}")]
-    EndedEpoch {
-        /// The epoch of the operation.
-        epoch: u64,
-        /// The client's current epoch.
-        current: u64,
-    },
-    /// A branch is prepared twice under one name.
+    EndedEpoch { epoch: u64, current: u64 },
     #[error("branch {0} is prepared already")]
     PreparedTwice(BranchName),
     /// A commit of a branch that is not prepared, or with a number of values that does not match it.

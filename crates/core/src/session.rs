@@ -22,7 +22,6 @@ use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
 use crate::operation_result::{DedupRecord, Rejection};
 use crate::replay::ReplayError;
 
-/// The sessions of a partition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sessions {
     live: HashMap<Client, Session>,
@@ -33,16 +32,12 @@ pub struct Sessions {
     changed: BTreeSet<Client>,
 }
 
-/// A client of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Client {
-    /// Table of the client.
     pub table: TableId,
-    /// Name of the client.
     pub name: Box<str>,
 }
 
-/// State of one client.
 #[derive(Debug, Clone, PartialEq)]
 struct Session {
     epoch: u64,
@@ -55,7 +50,6 @@ struct Session {
     answers: VecDeque<(u64, DedupRecord)>,
 }
 
-/// Result of looking up an operation in its session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SessionLookup {
     New,
@@ -237,7 +231,6 @@ impl Sessions {
         true
     }
 
-    /// Removes the sessions whose lease has ended.
     pub fn forget_idle(&mut self, now: Timestamp) {
         while self.forget_first(now) {}
     }
@@ -249,7 +242,6 @@ impl Sessions {
         std::mem::take(&mut self.changed).into_iter().map(|client| (client.clone(), row(&client))).collect()
     }
 
-    /// Restores a session from its stored row.
     pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), DecodeError> {
         let session = Session::decode(row)?;
         let end = session.end();
@@ -258,12 +250,10 @@ impl Sessions {
         Ok(())
     }
 
-    /// Number of sessions.
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
-    /// Whether there is no session.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }

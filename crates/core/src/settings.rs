@@ -18,13 +18,10 @@ pub const EXACT_FILTER_RATE: f64 = 1e-3;
 /// Maximum window: about ten years.
 pub const WINDOW_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// Minimum window.
 pub const WINDOW_MIN: Duration = Duration::from_millis(1);
 
-/// Settings of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSettings {
-    /// The id formats it accepts.
     pub formats: Formats,
     /// How long dated ids are recorded. Older ids are rejected.
     pub dated_window: Duration,
@@ -34,11 +31,8 @@ pub struct TableSettings {
     pub skew: Duration,
     /// How long a client of sequenced ids may be idle before its session expires.
     pub session_lease: Duration,
-    /// Whether the filter's answer is verified.
     pub mode: Mode,
-    /// When a write is acknowledged.
     pub durability: Durability,
-    /// Policy for a write without an id.
     pub without_id: MissingIdPolicy,
     /// Ids expected within a window: the initial size of the filter.
     pub expected_ids: u64,
@@ -46,20 +40,15 @@ pub struct TableSettings {
     pub memory_cap: u64,
 }
 
-/// Whether the filter's answer is verified.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
     /// The id index verifies every hit: no new id is mistaken for a known one.
     Exact,
     /// The filter alone decides: a new id is mistaken for a known one, and dropped, with at most this
     /// probability.
-    Probabilistic {
-        /// The probability.
-        target: f64,
-    },
+    Probabilistic { target: f64 },
 }
 
-/// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// After it is durable.
@@ -68,10 +57,8 @@ pub enum Durability {
     Relaxed,
 }
 
-/// Policy for a write without an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingIdPolicy {
-    /// Reject it.
     Refuse,
     /// Apply it at most once; a retry is another write.
     AtMostOnce,
@@ -81,9 +68,7 @@ pub enum MissingIdPolicy {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{setting}: {why}")]
 pub struct SettingsError {
-    /// Name of the setting.
     pub setting: &'static str,
-    /// What is wrong with it.
     pub why: String,
 }
 

@@ -15,7 +15,6 @@ use forgetful_filter::Timestamp;
 /// The store's time gains on real time by at most one part in `GAIN`.
 pub const GAIN: u32 = 8;
 
-/// The store's clock.
 #[derive(Debug, Clone)]
 pub struct StoreClock {
     now: Timestamp,
@@ -38,7 +37,6 @@ impl StoreClock {
         self.now
     }
 
-    /// Time of the last reading.
     pub fn now(&self) -> Timestamp {
         self.now
     }

@@ -20,9 +20,7 @@ pub const ERAS_MAX: usize = 16;
 /// A table. Immutable: a change makes a new version.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Number of the table.
     pub id: TableId,
-    /// Name of the table.
     pub name: String,
     present: Arc<Era>,
     /// The latest first.
@@ -51,7 +49,6 @@ impl Past {
     }
 }
 
-/// Checks the name of a table.
 pub fn check_name(name: &str) -> Result<(), SettingsError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     let valid = (1..=TABLE_NAME_BYTES_MAX).contains(&name.len())
@@ -66,24 +63,20 @@ pub fn check_name(name: &str) -> Result<(), SettingsError> {
 }
 
 impl Table {
-    /// A new table.
     pub fn create(id: TableId, name: &str, settings: TableSettings) -> Result<Self, SettingsError> {
         check_name(name)?;
         let era = Era::begin(1, settings, Timestamp::ZERO)?;
         Ok(Self { id, name: name.into(), present: Arc::new(era), past: Vec::new() })
     }
 
-    /// The current era.
     pub fn present(&self) -> &Era {
         &self.present
     }
 
-    /// The current settings.
     pub fn settings(&self) -> &TableSettings {
         &self.present.settings
     }
 
-    /// The eras, the current one first.
     pub fn eras(&self) -> impl Iterator<Item = &Arc<Era>> {
         std::iter::once(&self.present).chain(self.past.iter().map(|past| &past.era))
     }
@@ -248,13 +241,10 @@ impl Table {
     }
 }
 
-/// Why filters could not be refilled.
 #[derive(Debug, thiserror::Error)]
 pub enum RefillError<E> {
-    /// The empty filters could not be created.
     #[error(transparent)]
     Begin(#[from] SettingsError),
-    /// The callback failed.
     #[error("{0}")]
     Fill(E),
 }

@@ -5,7 +5,6 @@ use crate::codec::{DecodeError, Reader, Write};
 /// A counter or plain bytes. An empty cell counts as a counter at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A counter.
     Counter(i64),
     /// Plain bytes, at most [`CELL_BYTES_MAX`](crate::limits::CELL_BYTES_MAX) of them.
     Bytes(Box<[u8]>),
@@ -13,7 +12,6 @@ pub enum Value {
     Expiring(Box<Expiring>),
 }
 
-/// A value that expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiring {
     /// Expiry time on the partition's clock, in milliseconds since 1970.
@@ -23,7 +21,6 @@ pub struct Expiring {
 }
 
 impl Value {
-    /// The counter, if it is one.
     pub fn counter(&self) -> Option<i64> {
         match self {
             Self::Counter(value) => Some(*value),
@@ -56,7 +53,6 @@ impl Value {
         }
     }
 
-    /// The value without its expiry time.
     #[must_use]
     pub fn plain(self) -> Self {
         match self {
@@ -78,7 +74,6 @@ impl Value {
         if self.until().is_some_and(|until| until <= millis) { None } else { Some(self) }
     }
 
-    /// Heap bytes.
     pub fn heap_bytes(&self) -> usize {
         self.size() + if self.until().is_some() { size_of::<Expiring>() } else { 0 }
     }
@@ -92,7 +87,6 @@ impl Value {
         }
     }
 
-    /// Appends the encoded value.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Counter(value) => {
@@ -111,7 +105,6 @@ impl Value {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match input.u8()? {
             3 => {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod addresses;
+mod batches;
 mod branches;
 mod changes;
 mod common;
@@ -11,5 +12,6 @@ mod eras;
 mod ids;
 mod operation_outcomes;
 mod range_limits;
+mod replay;
 mod sessions;
 mod store_clock;

@@ -17,23 +17,22 @@ fn one_of_each() -> [OpId; 5] {
 }
 
 #[test]
-fn a_new_id_is_applied_and_returns_value_slot_and_time() {
+fn an_id_is_applied_once_and_a_retry_gets_the_first_result() {
     for id in one_of_each() {
         let mut world = world();
-        world.at(7);
-        let decision = world.add(&id, 5).fresh();
-        assert!(decision.answer.applied);
-        assert_eq!(decision.answer.values.as_slice(), [Some(5)]);
-        assert_eq!((decision.answer.slot, decision.answer.millis), (1, START + 7));
-        assert_eq!(world.counter("a"), 5);
-    }
-}
-
-#[test]
-fn a_retry_gets_the_first_result_after_later_changes() {
-    for id in one_of_each() {
-        let mut world = world();
-        let first = world.add(&id, 5).fresh().answer;
+        let operation = Operation::single(Some(id.clone()), cell("a"), Change::Add(5)).unwrap();
+        let decided = world.at(7).decide(&operation);
+        assert_eq!((&world.decide(&operation), &world.store), (&decided, &Store::default()), "read-only");
+        let first = world.submit(&operation).fresh().answer;
+        assert_eq!((first.applied, first.values.as_slice()), (true, &[Some(5)][..]));
+        assert_eq!((first.slot, first.millis, world.counter("a")), (1, START + 7, 5));
+        // Again in the same step.
+        let partition = &world.partitions[&operation.partition()];
+        let step = LogPosition { slot: partition.slot(), time: partition.time() };
+        let table = world.catalog.get(TABLE).unwrap();
+        let Ok(again) = partition.decide(step, table, &operation, hashes(&operation), &mut world.store);
+        assert_eq!(again, Verdict::Replay(first.clone()));
+        // After later changes.
         world.at(10).add(&opaque("another"), 100).applied();
         assert_eq!(world.at(20).add(&id, 5).replayed(), first, "{id}");
         assert_eq!(world.counter("a"), 105);
@@ -69,16 +68,6 @@ fn an_id_names_one_operation() {
 }
 
 #[test]
-fn a_batch_in_another_order_is_another_operation() {
-    let mut world = world();
-    let changes = [(column("a", "f:1"), Change::Add(1)), (column("a", "f:2"), Change::Add(2))];
-    world.batch(&uuid7(0, 1), &changes).fresh();
-    assert_eq!(world.batch(&uuid7(0, 1), &changes).replayed().values.as_slice(), [Some(1), Some(2)]);
-    let [first, second] = changes;
-    assert_eq!(world.batch(&uuid7(0, 1), &[second, first]).rejected(), Rejection::Mismatch);
-}
-
-#[test]
 fn a_bounds_refusal_is_permanent() {
     for id in one_of_each() {
         let mut world = world();
@@ -101,21 +90,16 @@ fn a_dated_id_expires_right_after_its_window() {
         let mut world = world();
         let first = world.add(&id, 5).fresh().answer;
         assert_eq!(world.at(WINDOW).add(&id, 5).replayed(), first);
+        // A new id is accepted to the end of the window.
+        world.add(&uuid7(0, 2), 1).applied();
         for later in [WINDOW + 1, WINDOW * 1000] {
             let expired = Rejection::Expired { window: ms(WINDOW), now: at(later) };
-            assert_eq!(world.at(later).add(&id, 5).rejected(), expired);
+            for id in [&id, &uuid7(0, 3)] {
+                assert_eq!(world.at(later).add(id, 5).rejected(), expired);
+            }
         }
-        assert_eq!(world.counter("a"), 5);
+        assert_eq!(world.counter("a"), 6);
     }
-}
-
-#[test]
-fn a_new_dated_id_is_accepted_to_the_end_of_the_window() {
-    let mut world = world();
-    world.at(WINDOW).add(&uuid7(0, 1), 1).applied();
-    let expired = Rejection::Expired { window: ms(WINDOW), now: at(WINDOW + 1) };
-    assert_eq!(world.at(WINDOW + 1).add(&uuid7(0, 2), 1).rejected(), expired);
-    assert_eq!(world.counter("a"), 1);
 }
 
 #[test]
@@ -132,20 +116,14 @@ fn an_id_from_the_future_is_accepted_up_to_the_skew() {
 }
 
 #[test]
-fn partition_time_does_not_go_back() {
+fn partition_time_is_in_whole_milliseconds_and_never_goes_back() {
     let mut world = world();
+    world.now = Timestamp::from_nanos(at(0).as_nanos() + 999_999);
+    assert_eq!(world.add(&opaque("a"), 1).fresh().answer.millis, START);
+    assert_eq!(world.partition(&cell("a")).time(), at(0));
     world.at(WINDOW + 1).add(&opaque("later"), 1).applied();
     assert!(matches!(world.at(0).add(&uuid7(0, 1), 1).rejected(), Rejection::Expired { .. }));
     assert_eq!(world.partition(&cell("a")).time(), at(WINDOW + 1));
-}
-
-#[test]
-fn partition_time_is_in_whole_milliseconds() {
-    let mut world = world();
-    world.now = Timestamp::from_nanos(at(0).as_nanos() + 999_999);
-    let decision = world.add(&opaque("a"), 1).fresh();
-    assert_eq!(world.partition(&cell("a")).time(), at(0));
-    assert_eq!(decision.answer.millis, START);
 }
 
 #[test]
@@ -260,65 +238,6 @@ fn an_overflowing_sum_violates_the_bound_on_its_side() {
 }
 
 #[test]
-fn a_batch_applies_all_changes() {
-    let mut world = world();
-    let (one, two) = (column("a", "f:1"), column("a", "f:2"));
-    let changes = [(one.clone(), Change::Add(1)), (two.clone(), put("7")), (cell("a"), Change::Set(3))];
-    let answer = world.batch(&uuid7(0, 1), &changes).fresh().answer;
-    assert_eq!(answer.values.as_slice(), [Some(1), None, Some(3)]);
-    assert_eq!(world.store.values[&one], Value::Counter(1));
-    assert_eq!(world.store.values[&two], bytes("7"));
-    assert_eq!(world.batch(&uuid7(0, 1), &changes).replayed(), answer);
-    assert_eq!(world.counter("a"), 3);
-}
-
-#[test]
-fn changes_of_one_cell_see_each_other() {
-    let mut world = world();
-    let changes = [Change::Add(1), within(2, None, Some(3)), put("0"), Change::Delete, Change::Add(7)];
-    let answer = world.batch(&uuid7(0, 1), &changes.map(|change| (cell("a"), change))).fresh().answer;
-    assert_eq!(answer.values.as_slice(), [Some(1), Some(3), None, None, Some(7)]);
-    assert_eq!(world.counter("a"), 7);
-    let changes = [put("x"), Change::Add(1)].map(|change| (cell("a"), change));
-    assert_eq!(world.batch(&uuid7(0, 2), &changes).rejected(), Rejection::NotACounter);
-}
-
-#[test]
-fn one_bound_refuses_the_whole_batch() {
-    let mut world = world();
-    let (a, b, c) = (cell("a"), column("a", "f:b"), column("a", "f:c"));
-    world.add(&opaque("start"), 10).applied();
-    let changes = [
-        (a.clone(), Change::Add(1)),
-        (a.clone(), within(-20, Some(0), None)),
-        (b.clone(), Change::Set(9)),
-        (b.clone(), Change::Add(1)),
-        (c, Change::Add(2)),
-    ];
-    let before = [Some(10), Some(10), Some(0), Some(0), Some(0)];
-    assert_eq!(world.batch(&uuid7(0, 1), &changes).refused(), before);
-    assert_eq!(world.counter("a"), 10);
-    assert!(!world.store.values.contains_key(&b));
-    world.add(&opaque("more"), 100).applied();
-    let again = world.batch(&uuid7(0, 1), &changes).replayed();
-    assert_eq!((again.applied, again.values.as_slice()), (false, &before[..]));
-    assert_eq!(world.counter("a"), 110);
-}
-
-#[test]
-fn an_overflow_in_a_batch_changes_nothing() {
-    let mut world = world();
-    let (a, b) = (cell("a"), column("a", "f:b"));
-    // A refusal by an earlier bound is not recorded either.
-    for first in [Change::Add(1), within(1, None, Some(0))] {
-        let changes = [(a.clone(), first), (b.clone(), Change::Add(i64::MAX)), (b.clone(), Change::Add(1))];
-        assert_eq!(world.batch(&uuid7(0, 1), &changes).rejected(), Rejection::Overflow);
-    }
-    assert!(world.store.values.is_empty());
-    world.batch(&uuid7(0, 1), &[(a, Change::Add(1)), (b, Change::Add(1))]).fresh();
-}
-
-#[test]
 fn changes_in_several_partitions_or_tables_are_refused() {
     let (here, there) = apart();
     let add_to = |cells: [Cell; 2]| Operation::batch(None, cells.map(|cell| (cell, Change::Add(1))).to_vec());
@@ -402,32 +321,6 @@ fn an_id_in_two_partitions_is_recorded_in_each() {
 }
 
 #[test]
-fn decide_is_read_only() {
-    for id in one_of_each() {
-        let mut world = world();
-        let operation = Operation::single(Some(id), cell("a"), Change::Add(1)).unwrap();
-        let first = world.decide(&operation);
-        assert!(is_fresh(&first));
-        assert_eq!(world.decide(&operation), first);
-        assert_eq!(world.store, Store::default());
-    }
-}
-
-#[test]
-fn a_retry_in_the_same_step_is_known() {
-    for id in one_of_each() {
-        let mut world = world();
-        let operation = Operation::single(Some(id), cell("a"), Change::Add(1)).unwrap();
-        let first = world.submit(&operation).fresh().answer;
-        let partition = &world.partitions[&operation.partition()];
-        let step = LogPosition { slot: partition.slot(), time: partition.time() };
-        let table = world.catalog.get(TABLE).unwrap();
-        let Ok(again) = partition.decide(step, table, &operation, hashes(&operation), &mut world.store);
-        assert_eq!(again, Verdict::Replay(first));
-    }
-}
-
-#[test]
 fn a_record_is_kept_until_no_retry_can_need_it() {
     let mut world = world();
     for (number, millis) in [0, 1, 127, 4_095, 4_096, 59_999].into_iter().enumerate() {
@@ -482,86 +375,4 @@ fn a_lagging_partition_refuses_rather_than_counts_twice() {
     world.tidy();
     let late = world.at(1).change_cell(&uuid7(0, 1), &here, Change::Add(1));
     assert!(matches!(late.rejected(), Rejection::Expired { .. }));
-}
-
-/// Any change of a small cell, with bounds that often refuse.
-fn any_change() -> impl Strategy<Value = Change> {
-    let bound = || prop::option::of(-8..8i64);
-    prop_oneof![
-        4 => (-9..9i64).prop_map(Change::Add),
-        4 => (-9..9i64, bound(), bound()).prop_map(|(delta, min, max)| within(
-            delta,
-            min.map(|min| max.map_or(min, |max| min.min(max))),
-            max
-        )),
-        1 => prop::sample::select(vec![i64::MAX, i64::MIN, 0, 5]).prop_map(Change::Set),
-        1 => Just(Change::Reset),
-        1 => Just(Change::Delete),
-        1 => Just(put("bytes")),
-    ]
-}
-
-proptest! {
-    /// Reference model of a batch: apply one change after the other to a copy, and keep it if all succeed.
-    #[test]
-    fn a_batch_equals_its_changes_in_sequence(
-        batches in prop::collection::vec(prop::collection::vec((0..3usize, any_change()), 1..6), 1..12)
-    ) {
-        let cells = [column("a", "f:0"), column("a", "f:1"), column("a", "f:2")];
-        let mut world = world();
-        for (number, batch) in batches.into_iter().enumerate() {
-            let before = world.store.values.clone();
-            let mut model = before.clone();
-            let (mut values, mut refused, mut impossible) = (Vec::new(), false, None);
-            for (at, change) in &batch {
-                let cell = &cells[*at];
-                let counter = model.get(cell).map_or(Some(0), Value::counter);
-                let sum = |delta: i64| i128::from(counter.unwrap_or(0)) + i128::from(delta);
-                let after = match change {
-                    Change::Add(_) | Change::AddWithin { .. } if counter.is_none() => {
-                        impossible = impossible.or(Some(Rejection::NotACounter));
-                        continue;
-                    }
-                    Change::Add(delta) => Some(sum(*delta)),
-                    Change::AddWithin { delta, min, max } => {
-                        let sum = sum(*delta);
-                        if min.is_some_and(|min| sum < i128::from(min)) || max.is_some_and(|max| sum > i128::from(max)) {
-                            refused = true;
-                            continue;
-                        }
-                        Some(sum)
-                    }
-                    Change::Set(value) => Some(i128::from(*value)),
-                    Change::Reset => Some(0),
-                    Change::Delete | Change::Put(_) => None,
-                    Change::Check(_) | Change::Expire(_) | Change::Append(_) => unreachable!("not drawn here"),
-                };
-                let Ok(after) = after.map(i64::try_from).transpose() else {
-                    impossible = impossible.or(Some(Rejection::Overflow));
-                    continue;
-                };
-                match (change, after) {
-                    (Change::Put(bytes), _) => model.insert(cell.clone(), Value::Bytes(bytes.clone())),
-                    (_, Some(value)) => model.insert(cell.clone(), Value::Counter(value)),
-                    (_, None) => model.remove(cell),
-                };
-                values.push(after);
-            }
-            let changes: Vec<_> = batch.iter().map(|(at, change)| (cells[*at].clone(), change.clone())).collect();
-            let verdict = world.batch(&uuid7(0, number as u64), &changes);
-            if let Some(rejection) = impossible {
-                prop_assert_eq!(verdict, Verdict::Rejected(rejection));
-                prop_assert_eq!(&world.store.values, &before);
-            } else if refused {
-                let counter = |(cell, _): &(Cell, Change)| before.get(cell).map_or(Some(0), Value::counter);
-                prop_assert_eq!(verdict.refused(), changes.iter().map(counter).collect::<Vec<_>>());
-                prop_assert_eq!(&world.store.values, &before);
-            } else {
-                let answer = verdict.fresh().answer;
-                prop_assert!(answer.applied);
-                prop_assert_eq!(answer.values.as_slice(), &values[..]);
-                prop_assert_eq!(&world.store.values, &model);
-            }
-        }
-    }
 }
