@@ -12,6 +12,7 @@ use crate::filter::Membership;
 use crate::generations::{Generations, any_contains};
 use crate::key::{Fingerprint, Key};
 use crate::lock_stripes::LockStripes;
+use crate::same_methods::same_methods;
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::dated::State;
 use crate::snapshot::{self, SnapshotError};
@@ -80,11 +81,7 @@ impl DatedFilter {
         }
     }
 
-    /// The fingerprint of an id under the filter's key.
-    #[inline]
-    pub fn fingerprint(&self, id: &[u8]) -> Fingerprint {
-        self.key.fingerprint(id)
-    }
+    same_methods!(DatedRotator, State);
 
     /// Remembers the id, even if it is known.
     pub fn insert(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<(), DatedIdError> {
@@ -105,16 +102,7 @@ impl DatedFilter {
         dated: Timestamp,
         now: Timestamp,
     ) -> Result<Membership, DatedIdError> {
-        self.check_and_insert_fingerprint(self.fingerprint(id), dated, now)
-    }
-
-    /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
-    pub fn check_and_insert_fingerprint(
-        &self,
-        fingerprint: Fingerprint,
-        dated: Timestamp,
-        now: Timestamp,
-    ) -> Result<Membership, DatedIdError> {
+        let fingerprint = self.fingerprint(id);
         let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, dated, now)? {
             return Ok(Membership::Maybe);
@@ -187,51 +175,20 @@ impl DatedFilter {
         self.advance(&mut self.lock_rotator(), now);
     }
 
-    /// Memory, fill, and the current false-positive rate.
-    pub fn status(&self) -> Status {
-        self.lock_rotator().status()
-    }
-
-    /// Bytes of memory, as in [`status`](Self::status).
-    pub fn bytes(&self) -> usize {
-        self.lock_rotator().bytes()
-    }
-
     /// The filter as bytes. Contains every id whose insert returned before this call started; concurrent
     /// inserts may be missing.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::to_vec(&self.state())
+        snapshot::to_vec(&self.state(), &self.key)
     }
 
     /// Writes the bytes of [`snapshot`](Self::snapshot) without a copy in memory. No other operation waits
     /// for it.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        snapshot::write(&self.state(), out)
+        snapshot::write(&self.state(), &self.key, out)
     }
 
     fn state(&self) -> State {
-        State::of(&self.lock_rotator(), &self.key)
-    }
-
-    /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
-    /// same timeline. Ids that have expired by `now` are left out and rejected from then on.
-    ///
-    /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
-    /// bytes must not decide how much memory is allocated.
-    pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
-        let rotator = snapshot::from_slice::<State>(bytes, &key, now, memory_cap)?;
-        Ok(Self::with_rotator(rotator, key))
-    }
-
-    /// As [`restore`](Self::restore), from a reader. Reads exactly the bytes of the snapshot.
-    pub fn read_snapshot(
-        input: &mut dyn io::Read,
-        key: Key,
-        now: Timestamp,
-        memory_cap: usize,
-    ) -> Result<Self, SnapshotError> {
-        let rotator = snapshot::read::<State>(input, &key, now, memory_cap)?;
-        Ok(Self::with_rotator(rotator, key))
+        State::of(&self.lock_rotator())
     }
 
     /// The time of this operation. Retires expired generations if no other thread does.
@@ -264,10 +221,6 @@ impl DatedFilter {
             self.generations.store(rotator.generations.clone());
         }
         Ok(())
-    }
-
-    fn lock_rotator(&self) -> MutexGuard<'_, DatedRotator> {
-        sync::lock(&self.rotator)
     }
 }
 

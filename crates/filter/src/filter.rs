@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::key::{Fingerprint, Key};
 use crate::lock_stripes::LockStripes;
 use crate::rotation::{Rotator, SWEEP_ROWS};
+use crate::same_methods::same_methods;
 use crate::segment::{Inserted, Segment};
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::arrival::State;
@@ -84,11 +85,7 @@ impl ForgetfulFilter {
         }
     }
 
-    /// The fingerprint of an id under the filter's key.
-    #[inline]
-    pub fn fingerprint(&self, id: &[u8]) -> Fingerprint {
-        self.key.fingerprint(id)
-    }
+    same_methods!(Rotator, State<'_>);
 
     /// Remembers the id from `now` on, even if it is known. Does not block.
     pub fn insert(&self, id: &[u8], now: Timestamp) {
@@ -108,11 +105,7 @@ impl ForgetfulFilter {
     /// If an exact store shows that [`Membership::Maybe`] was a false positive, call
     /// [`insert`](Self::insert), which inserts unconditionally.
     pub fn check_and_insert(&self, id: &[u8], now: Timestamp) -> Membership {
-        self.check_and_insert_fingerprint(self.fingerprint(id), now)
-    }
-
-    /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
-    pub fn check_and_insert_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) -> Membership {
+        let fingerprint = self.fingerprint(id);
         let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, now) {
             return Membership::Maybe;
@@ -170,47 +163,16 @@ impl ForgetfulFilter {
         self.chores.store(0, Ordering::Relaxed);
     }
 
-    /// Memory, fill, and the current false-positive rate.
-    pub fn status(&self) -> Status {
-        self.lock_rotator().status()
-    }
-
-    /// Bytes of memory, as in [`status`](Self::status).
-    pub fn bytes(&self) -> usize {
-        self.lock_rotator().bytes()
-    }
-
     /// The filter as bytes. Contains every id whose insert returned before this call started; concurrent
     /// inserts may be missing.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::to_vec(&State::of(&self.lock_rotator(), &self.key))
+        snapshot::to_vec(&State::of(&self.lock_rotator()), &self.key)
     }
 
     /// Writes the bytes of [`snapshot`](Self::snapshot) without a copy in memory. Inserts and lookups
     /// continue; `maintain`, `status` and due maintenance wait.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        snapshot::write(&State::of(&self.lock_rotator(), &self.key), out)
-    }
-
-    /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
-    /// same timeline. Leaves out ids that have expired by `now`.
-    ///
-    /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
-    /// bytes must not decide how much memory is allocated.
-    pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
-        let rotator = snapshot::from_slice::<State<'_>>(bytes, &key, now, memory_cap)?;
-        Ok(Self::with_rotator(rotator, key))
-    }
-
-    /// As [`restore`](Self::restore), from a reader. Reads exactly the bytes of the snapshot.
-    pub fn read_snapshot(
-        input: &mut dyn io::Read,
-        key: Key,
-        now: Timestamp,
-        memory_cap: usize,
-    ) -> Result<Self, SnapshotError> {
-        let rotator = snapshot::read::<State<'_>>(input, &key, now, memory_cap)?;
-        Ok(Self::with_rotator(rotator, key))
+        snapshot::write(&State::of(&self.lock_rotator()), &self.key, out)
     }
 
     /// The tick of this operation. Performs due maintenance if no other thread does.
@@ -243,10 +205,6 @@ impl ForgetfulFilter {
             rotator.sweep_some(SWEEP_ROWS);
             self.chores.store(u64::from(rotator.sweeping()), Ordering::Relaxed);
         }
-    }
-
-    fn lock_rotator(&self) -> MutexGuard<'_, Rotator> {
-        sync::lock(&self.rotator)
     }
 }
 

@@ -13,6 +13,7 @@ mod lookup;
 mod parameters;
 mod probe;
 mod rotation;
+mod same_methods;
 mod segment;
 mod settings;
 mod simd;

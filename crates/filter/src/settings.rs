@@ -127,6 +127,16 @@ pub struct Settings {
     pub(crate) generations: u32,
 }
 
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($field:ident: $type:ty);)*) => {$(
+        $(#[$doc])*
+        pub const fn $name(mut self, $field: $type) -> Self {
+            self.$field = $field;
+            self
+        }
+    )*};
+}
+
 impl Settings {
     /// A filter remembers every id for at least `window`.
     pub const fn for_window(window: Duration) -> Self {
@@ -141,42 +151,26 @@ impl Settings {
         }
     }
 
-    /// False-positive rate: the share of new ids that may be called known. Default 1e-3.
-    pub const fn false_positive_rate(mut self, target: f64) -> Self {
-        self.target = target;
-        self
-    }
+    setters! {
+        /// False-positive rate: the share of new ids that may be called known. Default 1e-3.
+        false_positive_rate(target: f64);
 
-    /// Expected ids per window, which is the initial size. Default 10,000.
-    pub const fn expected_ids(mut self, ids_per_window: u64) -> Self {
-        self.expected_ids = ids_per_window;
-        self
-    }
+        /// Expected ids per window, which is the initial size. Default 10,000.
+        expected_ids(expected_ids: u64);
 
-    /// Maximum bytes of filter memory. Default 256 MiB. At the cap the filter reports pressure; it does not
-    /// forget.
-    pub const fn memory_cap(mut self, bytes: usize) -> Self {
-        self.memory_cap = bytes;
-        self
-    }
+        /// Maximum bytes of filter memory. Default 256 MiB. At the cap the filter reports pressure; it does not
+        /// forget.
+        memory_cap(memory_cap: usize);
 
-    /// Whether memory follows the load. Default [`Growth::Elastic`].
-    pub const fn growth(mut self, growth: Growth) -> Self {
-        self.growth = growth;
-        self
-    }
+        /// Whether memory follows the load. Default [`Growth::Elastic`].
+        growth(growth: Growth);
 
-    /// Dated ids only: how far ahead of the filter's time an id may be dated. Default zero.
-    pub const fn skew(mut self, skew: Duration) -> Self {
-        self.skew = skew;
-        self
-    }
+        /// Dated ids only: how far ahead of the filter's time an id may be dated. Default zero.
+        skew(skew: Duration);
 
-    /// Dated ids only: generations per window. Default 16. With more generations, ids are forgotten sooner
-    /// after the window, and the overhead of `1/generations` of the memory shrinks.
-    pub const fn generations(mut self, generations: u32) -> Self {
-        self.generations = generations;
-        self
+        /// Dated ids only: generations per window. Default 16. With more generations, ids are forgotten sooner
+        /// after the window, and the overhead of `1/generations` of the memory shrinks.
+        generations(generations: u32);
     }
 
     /// Builds a filter by arrival time.

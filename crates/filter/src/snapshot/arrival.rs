@@ -1,6 +1,6 @@
 //! The body of a snapshot of an arrival-time filter.
 //!
-//! Settings (see [`super::settings`]), check value of the key, tick, maintenance counters (3 numbers), number
+//! After settings and check value of the key: tick, maintenance counters (3 numbers), number
 //! of segments. For each segment: rows, probes, bits, open lane (8 for none), number of lanes. For each lane:
 //! index, tick of the first and the latest id, count, words. All numbers have eight bytes.
 
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use super::{Body, Reader, Sink, SnapshotError, settings};
 use crate::cache_line::{LANES, LINE_BYTES};
-use crate::key::Key;
 use crate::parameters::FilterParams;
 use crate::probe::Layout;
 use crate::rotation::{MaintenanceCounts, Rotator, SEGMENTS_MAX};
 use crate::segment::{SavedLane, Segment, lanes_of};
+use crate::settings::Settings;
 use crate::sync::Ordering;
 use crate::timestamp::Timestamp;
 
@@ -23,13 +23,12 @@ const NO_LANE: u64 = LANES as u64;
 /// The state to write. It borrows the rotator, because a lane must not be swept while it is written.
 pub(crate) struct State<'a> {
     rotator: &'a Rotator,
-    key_check: u64,
     /// The lanes of each segment at the start of the snapshot; concurrent inserts change the stamps.
     lanes: Vec<Vec<(usize, SavedLane)>>,
 }
 
 impl<'a> State<'a> {
-    pub(crate) fn of(rotator: &'a Rotator, key: &Key) -> Self {
+    pub(crate) fn of(rotator: &'a Rotator) -> Self {
         let kept = |segment: &Arc<Segment>| {
             let lanes = lanes_of(segment.live()).filter_map(|lane| {
                 let (first, last) = (segment.first(lane)?, segment.last(lane)?);
@@ -39,7 +38,7 @@ impl<'a> State<'a> {
             lanes.collect()
         };
         let lanes = rotator.segments.iter().map(kept).collect();
-        Self { rotator, key_check: key.check_value(), lanes }
+        Self { rotator, lanes }
     }
 }
 
@@ -47,10 +46,13 @@ impl Body for State<'_> {
     const KIND: u16 = 1;
     type Rotator = Rotator;
 
+    fn settings(&self) -> &Settings {
+        &self.rotator.settings
+    }
+
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
         let counts = &self.rotator.counts;
-        sink.numbers(&settings::numbers(&self.rotator.settings))?;
-        sink.numbers(&[self.key_check, self.rotator.tick])?;
+        sink.number(self.rotator.tick)?;
         sink.counts(&[counts.refreshes_by_age, counts.refreshes_by_fill, counts.resizes])?;
         sink.number(self.lanes.len() as u64)?;
         for (segment, kept) in self.rotator.segments.iter().zip(&self.lanes) {
@@ -67,17 +69,8 @@ impl Body for State<'_> {
         Ok(())
     }
 
-    fn decode(
-        body: &mut Reader<'_>,
-        key: &Key,
-        now: Timestamp,
-        memory_cap: usize,
-    ) -> Result<Rotator, SnapshotError> {
-        let settings = settings::decode(body, memory_cap)?;
+    fn decode(body: &mut Reader<'_>, settings: Settings, now: Timestamp) -> Result<Rotator, SnapshotError> {
         let plan = FilterParams::new(&settings).map_err(settings::to_snapshot_error)?;
-        if body.number("key check")? != key.check_value() {
-            return Err(SnapshotError::OtherKey);
-        }
         let tick = body.number("tick")?.max(plan.ticks.at(now));
         let counts = MaintenanceCounts {
             refreshes_by_age: body.count("refreshes by age")?,

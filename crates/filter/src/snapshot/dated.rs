@@ -1,6 +1,6 @@
 //! The body of a snapshot of a dated filter.
 //!
-//! Settings (see [`super::settings`]), check value of the key, latest time, generations retired and slices
+//! After settings and check value of the key: latest time, generations retired and slices
 //! added, first generation, number of generations. For each generation: number of slices. For each slice:
 //! lines, probes, bits, count, words. All numbers have eight bytes.
 
@@ -11,7 +11,6 @@ use super::{Body, Reader, Sink, SnapshotError, settings};
 use crate::cache_line::{LANES, LINE_BYTES};
 use crate::dated_rotation::{DatedRotator, SLICES_MAX};
 use crate::generations::Generations;
-use crate::key::Key;
 use crate::probe::Layout;
 use crate::settings::{GENERATIONS, Settings};
 use crate::sizing::FillLimit;
@@ -25,7 +24,6 @@ const LISTED_MAX: usize = 2 * *GENERATIONS.end() as usize + 2;
 /// The state to write. It shares the slices, so no operation waits while they are written.
 pub(crate) struct State {
     settings: Settings,
-    key_check: u64,
     now: Timestamp,
     retired: u64,
     resizes: u64,
@@ -33,10 +31,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn of(rotator: &DatedRotator, key: &Key) -> Self {
+    pub(crate) fn of(rotator: &DatedRotator) -> Self {
         Self {
             settings: rotator.settings.clone(),
-            key_check: key.check_value(),
             now: rotator.now,
             retired: rotator.retired,
             resizes: rotator.resizes,
@@ -49,9 +46,12 @@ impl Body for State {
     const KIND: u16 = 2;
     type Rotator = DatedRotator;
 
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
-        sink.numbers(&settings::numbers(&self.settings))?;
-        sink.numbers(&[self.key_check, self.now.as_nanos()])?;
+        sink.number(self.now.as_nanos())?;
         sink.counts(&[self.retired, self.resizes])?;
         sink.numbers(&[self.generations.first, self.generations.list.len() as u64])?;
         for slices in &self.generations.list {
@@ -68,15 +68,10 @@ impl Body for State {
 
     fn decode(
         body: &mut Reader<'_>,
-        key: &Key,
+        settings: Settings,
         now: Timestamp,
-        memory_cap: usize,
     ) -> Result<DatedRotator, SnapshotError> {
-        let settings = settings::decode(body, memory_cap)?;
         let mut rotator = DatedRotator::new(settings).map_err(settings::to_snapshot_error)?;
-        if body.number("key check")? != key.check_value() {
-            return Err(SnapshotError::OtherKey);
-        }
         rotator.now = Timestamp::from_nanos(body.number("latest time")?).max(now);
         rotator.retired = body.count("generations retired")?;
         rotator.resizes = body.count("slices added")?;

@@ -28,6 +28,7 @@ use std::{fmt, io};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::key::Key;
+use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 use reader::Reader;
 use writer::{ByteCounter, Sink, Writer};
@@ -107,47 +108,56 @@ pub(crate) trait Body {
     const KIND: u16;
     type Rotator;
 
-    /// Passes every number of the body to the sink, in order. Called twice: first for the length.
+    fn settings(&self) -> &Settings;
+
+    /// Passes every number after the check value of the key to the sink, in order. Called twice: first for the
+    /// length.
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()>;
 
-    /// Decodes a body without the content that has expired by `now`.
+    /// Decodes what [`walk`](Self::walk) wrote, without the content that has expired by `now`.
     fn decode(
         body: &mut Reader<'_>,
-        key: &Key,
+        settings: Settings,
         now: Timestamp,
-        memory_cap: usize,
     ) -> Result<Self::Rotator, SnapshotError>;
 }
 
+/// Passes the whole body to the sink: settings, check value of the key, state.
+fn walk(body: &impl Body, key: &Key, sink: &mut impl Sink) -> io::Result<()> {
+    sink.numbers(&settings::numbers(body.settings()))?;
+    sink.number(key.check_value())?;
+    body.walk(sink)
+}
+
 /// Writes a snapshot.
-pub(crate) fn write(body: &impl Body, out: &mut dyn io::Write) -> io::Result<()> {
-    write_measured(body, length(body)?, out)
+pub(crate) fn write(body: &impl Body, key: &Key, out: &mut dyn io::Write) -> io::Result<()> {
+    write_measured(body, key, length(body, key)?, out)
 }
 
 /// A snapshot in memory.
-pub(crate) fn to_vec(body: &impl Body) -> Vec<u8> {
+pub(crate) fn to_vec(body: &impl Body, key: &Key) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let written = length(body).and_then(|length| {
+    let written = length(body, key).and_then(|length| {
         bytes.reserve_exact(HEADER + CHECKSUM + usize::try_from(length).unwrap_or(0));
-        write_measured(body, length, &mut bytes)
+        write_measured(body, key, length, &mut bytes)
     });
     assert!(written.is_ok(), "memory takes every byte");
     bytes
 }
 
-fn length<B: Body>(body: &B) -> io::Result<u64> {
+fn length(body: &impl Body, key: &Key) -> io::Result<u64> {
     let mut measure = ByteCounter::default();
-    body.walk(&mut measure)?;
+    walk(body, key, &mut measure)?;
     Ok(measure.0)
 }
 
-fn write_measured<B: Body>(body: &B, length: u64, out: &mut dyn io::Write) -> io::Result<()> {
+fn write_measured<B: Body>(body: &B, key: &Key, length: u64, out: &mut dyn io::Write) -> io::Result<()> {
     let mut writer = Writer::new(out);
     writer.bytes(&MAGIC)?;
     writer.bytes(&VERSION.to_le_bytes())?;
     writer.bytes(&B::KIND.to_le_bytes())?;
     writer.bytes(&length.to_le_bytes())?;
-    body.walk(&mut writer)?;
+    walk(body, key, &mut writer)?;
     assert_eq!(writer.written(), HEADER as u64 + length, "a snapshot is as long as it announces");
     writer.seal()
 }
@@ -175,7 +185,11 @@ pub(crate) fn read<B: Body>(
         return Err(SnapshotError::OtherKind(found));
     }
     reader.expect(length);
-    let rotator = B::decode(&mut reader, key, now, memory_cap)?;
+    let settings = settings::decode(&mut reader, memory_cap)?;
+    if reader.number("key check")? != key.check_value() {
+        return Err(SnapshotError::OtherKey);
+    }
+    let rotator = B::decode(&mut reader, settings, now)?;
     reader.end()?;
     Ok(rotator)
 }

@@ -33,6 +33,21 @@ pub trait Subject: Sized {
     fn through_snapshot(&self, now: Timestamp) -> Self;
 }
 
+/// The methods that both filters have with the same signature.
+macro_rules! same_methods {
+    () => {
+        fn maintain(&self, now: Timestamp) {
+            self.maintain(now);
+        }
+        fn status(&self) -> Status {
+            self.status()
+        }
+        fn through_snapshot(&self, now: Timestamp) -> Self {
+            Self::restore(&self.snapshot(), key(), now, 1 << 30).unwrap()
+        }
+    };
+}
+
 impl Subject for ForgetfulFilter {
     fn build(settings: Settings) -> Self {
         settings.build(key()).unwrap()
@@ -43,15 +58,7 @@ impl Subject for ForgetfulFilter {
     fn contains(&self, number: u64, _: Timestamp, now: Timestamp) -> bool {
         self.contains(&id(number), now)
     }
-    fn maintain(&self, now: Timestamp) {
-        self.maintain(now);
-    }
-    fn status(&self) -> Status {
-        self.status()
-    }
-    fn through_snapshot(&self, now: Timestamp) -> Self {
-        Self::restore(&self.snapshot(), key(), now, 1 << 30).unwrap()
-    }
+    same_methods!();
 }
 
 impl Subject for DatedFilter {
@@ -64,15 +71,7 @@ impl Subject for DatedFilter {
     fn contains(&self, number: u64, inserted: Timestamp, now: Timestamp) -> bool {
         self.contains(&id(number), inserted, now).unwrap()
     }
-    fn maintain(&self, now: Timestamp) {
-        self.maintain(now);
-    }
-    fn status(&self) -> Status {
-        self.status()
-    }
-    fn through_snapshot(&self, now: Timestamp) -> Self {
-        Self::restore(&self.snapshot(), key(), now, 1 << 30).unwrap()
-    }
+    same_methods!();
 }
 
 /// Number of false positives among `probes` foreign ids.
