@@ -27,34 +27,12 @@ pub struct ClockParams {
 }
 
 /// Invalid parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockParamsError(InvalidParam);
-
-/// Not a string: rejecting untrusted input must not allocate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InvalidParam {
-    Counters(usize),
-    Hashes(u32),
-    HashesPastLimit { hashes: u32, limit: u32 },
-    Limit { limit: u32, hashes: u32 },
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClockParamsError(String);
 
 impl std::fmt::Display for ClockParamsError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            InvalidParam::Counters(counters) => {
-                write!(out, "{counters} counters, expected 1 to {COUNTERS_MAX}")
-            }
-            InvalidParam::Hashes(hashes) => {
-                write!(out, "{hashes} counters for an event, expected 1 to {HASHES_MAX}")
-            }
-            InvalidParam::HashesPastLimit { hashes, limit } => {
-                write!(out, "{hashes} counters for an event exceed the limit {limit}")
-            }
-            InvalidParam::Limit { limit, hashes } => {
-                write!(out, "a limit of {limit} is below the {hashes} that an event can add")
-            }
-        }
+        out.write_str(&self.0)
     }
 }
 
@@ -64,7 +42,8 @@ impl ClockParams {
     /// `counters` counters, one per event, selected by the process.
     pub fn new(counters: usize) -> Result<Self, ClockParamsError> {
         if !(1..=COUNTERS_MAX).contains(&counters) {
-            return Err(ClockParamsError(InvalidParam::Counters(counters)));
+            let why = format!("{counters} counters, expected 1 to {COUNTERS_MAX}");
+            return Err(ClockParamsError(why));
         }
         Ok(Self { counters, hashes: 1, key: TickKey::default(), limit: u32::MAX })
     }
@@ -73,10 +52,12 @@ impl ClockParams {
     /// recent events.
     pub fn hashes(self, hashes: u32) -> Result<Self, ClockParamsError> {
         if !(1..=HASHES_MAX).contains(&hashes) {
-            return Err(ClockParamsError(InvalidParam::Hashes(hashes)));
+            let why = format!("{hashes} counters for an event, expected 1 to {HASHES_MAX}");
+            return Err(ClockParamsError(why));
         }
         if hashes > self.limit {
-            return Err(ClockParamsError(InvalidParam::HashesPastLimit { hashes, limit: self.limit }));
+            let why = format!("{hashes} counters for an event exceed the limit {}", self.limit);
+            return Err(ClockParamsError(why));
         }
         Ok(Self { hashes, ..self })
     }
@@ -90,7 +71,8 @@ impl ClockParams {
     /// A counter that would exceed `limit` starts a new generation. For small stamps, and for tests.
     pub fn limit(self, limit: u32) -> Result<Self, ClockParamsError> {
         if limit < self.hashes {
-            return Err(ClockParamsError(InvalidParam::Limit { limit, hashes: self.hashes }));
+            let why = format!("a limit of {limit} is below the {} that an event can add", self.hashes);
+            return Err(ClockParamsError(why));
         }
         Ok(Self { limit, ..self })
     }
