@@ -1,4 +1,4 @@
-//! The workload of transaction coordinators: each step prepares, decides or ends a branch, with retries and out of order.
+//! The workload of transaction coordinators: each step prepares, decides or finishes a branch, with retries and out of order.
 
 use jeton_core::{Addition, Branch, BranchName, BranchOutcome};
 use jeton_engine::{BranchRequest, BranchResponse, EngineError};
@@ -14,19 +14,19 @@ use crate::violation::Checked;
 const OPEN_MAX: usize = 5;
 
 impl Simulation {
-    /// Holds a new branch, or asks again, or settles one.
-    pub(crate) fn branch_out(&mut self, rng: &mut Rng) {
+    /// Prepares a new branch, repeats a request, or finishes a branch.
+    pub(crate) fn step_branches(&mut self, rng: &mut Rng) {
         let open = self.model.branches.iter().filter(|one| !one.ended).count();
         let choice = rng.below(6);
         if choice < 2 && open < OPEN_MAX {
             self.new_branch(rng);
         } else if !self.model.branches.is_empty() {
             let all = self.model.branches.len();
-            // Rather a late one; those that ended long ago are asked for again too.
+            // Usually a recent one; sometimes any, because requests about finished branches are repeated too.
             let from = if rng.one_in(4) { 0 } else { all.saturating_sub(OPEN_MAX) };
             let branch = rng.within(from as u64, all as u64 - 1) as usize;
             if choice == 5 {
-                self.ask_branch(branch, None, rng);
+                self.request_branch(branch, None, rng);
             } else {
                 self.end_branch(branch, rng);
             }
@@ -34,12 +34,12 @@ impl Simulation {
     }
 
     fn new_branch(&mut self, rng: &mut Rng) {
-        let made: Vec<u32> =
-            (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
-        if made.is_empty() {
+        let created: Vec<u32> =
+            (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).created).collect();
+        if created.is_empty() {
             return;
         }
-        let cells = client::cells(&self.model.secret, *rng.pick(&made));
+        let cells = client::cells(&self.model.secret, *rng.pick(&created));
         let first = rng.pick(&cells).clone();
         let of_row: Vec<_> = cells.into_iter().filter(|cell| cell.partition() == first.partition()).collect();
         let mut additions = Vec::new();
@@ -55,28 +55,27 @@ impl Simulation {
         }
         let number = self.model.branches.len();
         let name = BranchName::new(format!("b{number}").as_bytes()).expect("a short name");
-        let branch =
-            Branch::new(name, additions, Vec::new()).expect("the branches here are within all limits");
+        let branch = Branch::new(name, additions, Vec::new()).expect("the branch is within all limits");
         self.note(format!("new branch {number}: {branch:?}"));
         self.model.branches.push(BranchModel::new(branch, first.partition()));
         self.stats.count("branch");
         if rng.one_in(8) {
-            self.note(format!("what was to hold branch {number} is lost, or late"));
+            self.note(format!("the prepare of branch {number} is lost or late"));
         } else {
-            self.ask_branch(number, None, rng);
+            self.request_branch(number, None, rng);
         }
     }
 
-    /// Decides how a branch ends, if that is not decided, and asks for it.
+    /// Decides commit or abort, unless decided before, and requests it.
     pub(crate) fn end_branch(&mut self, branch: usize, rng: &mut Rng) {
         let one = &mut self.model.branches[branch];
         let commit = one.voted && !rng.one_in(3);
         let ending =
             *one.decided.get_or_insert(if commit { BranchOutcome::Commit } else { BranchOutcome::Abort });
-        self.ask_branch(branch, Some(ending), rng);
+        self.request_branch(branch, Some(ending), rng);
     }
 
-    fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, rng: &mut Rng) {
+    fn request_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, rng: &mut Rng) {
         let one = &self.model.branches[branch];
         let what = match ending {
             None => BranchRequest::Prepare(one.branch.clone()),
@@ -87,13 +86,15 @@ impl Simulation {
             },
         };
         let partition = one.partition;
-        let Some(answer) = self.life.as_ref().and_then(|life| life.branch(what, partition)) else { return };
+        let Some(answer) = self.process.as_ref().and_then(|process| process.branch(what, partition)) else {
+            return;
+        };
         self.note(format!(
-            "ask of branch {branch}: {}",
-            ending.map_or("hold".into(), |how| format!("{how:?}"))
+            "request for branch {branch}: {}",
+            ending.map_or("prepare".into(), |how| format!("{how:?}"))
         ));
         if rng.one_in(12) {
-            self.note(format!("the answer about branch {branch} will be lost"));
+            self.note(format!("the response about branch {branch} will be lost"));
         } else {
             self.calls.push(Call { what: CallKind::Branch { branch, ending }, answer });
         }
@@ -111,18 +112,18 @@ impl Simulation {
         match reply {
             Ok(BranchResponse::Prepared { .. }) => {
                 one.voted = true;
-                self.stats.count("branch held");
+                self.stats.count("branch prepared");
             }
             Ok(BranchResponse::Finished { outcome: ending, fresh, .. }) => {
                 one.ended = true;
                 self.stats.count(match (ending, fresh) {
                     (BranchOutcome::Commit, true) => "branch committed",
                     (BranchOutcome::Abort, true) => "branch aborted",
-                    (_, false) => "branch settled before",
+                    (_, false) => "branch finished before",
                 });
             }
             Ok(_) => {}
-            Err(EngineError::Rejected(_)) => self.stats.count("branch refused"),
+            Err(EngineError::Rejected(_)) => self.stats.count("branch rejected"),
             Err(_) => {}
         }
         Ok(())

@@ -10,41 +10,35 @@ use crate::parallel_runner::{RunOptions, run_all};
 use crate::run::{Outcome, RunSpec, STEPS, run};
 use crate::shrink::{kept_text, read_kept, shrink};
 
-/// Crashes, torn writes, full disks and leaping clocks against the code that the server runs, all from one number.
+/// Crashes, torn writes, full disks and clock steps against the code that the server runs, all from one seed.
 #[derive(Debug, Parser)]
 #[command(name = "jeton-sim", version)]
 pub struct Args {
     /// Run this seed.
-    #[arg(long, conflicts_with_all = ["seeds", "count", "from"])]
+    #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// Run these seeds, the last one not: 0..1000.
-    #[arg(long, value_parser = read_range, conflicts_with_all = ["count", "from"])]
-    seeds: Option<Range<u64>>,
-    /// Number of seeds to run.
-    #[arg(long, default_value_t = 1000)]
-    count: u64,
-    /// The first of them.
-    #[arg(long, default_value_t = 0)]
-    from: u64,
+    /// Run these seeds, the end excluded: 0..1000.
+    #[arg(long, value_parser = read_range, default_value = "0..1000")]
+    seeds: Range<u64>,
     /// Steps of a run.
     #[arg(long, default_value_t = STEPS)]
     steps: u64,
-    /// With --seed: run these steps only, as a shortened history names them: 3,8-11.
+    /// With --seed: run these steps only, in the form that a shortened history prints: 3,8-11.
     #[arg(long, requires = "seed")]
     keep: Option<String>,
-    /// With --seed: tell everything that happened.
+    /// With --seed: print every event.
     #[arg(long, requires = "seed")]
     verbose: bool,
-    /// Plant a bug; `list` shows them all.
+    /// Activate a mutation; `list` prints all.
     #[arg(long)]
     mutation: Option<String>,
-    /// Judge by that alone which a client can see: counts, answers that do not come, a store that does not open.
+    /// Check only what a client can observe: counts, missing responses, a store that does not open.
     #[arg(long)]
     outside: bool,
     /// Do not shorten the history of a failure.
     #[arg(long)]
     no_shrink: bool,
-    /// Threads; each runs seeds of its own.
+    /// Number of threads.
     #[arg(long, default_value_t = RunOptions::default().threads)]
     threads: usize,
 }
@@ -56,17 +50,16 @@ fn read_range(text: &str) -> Result<Range<u64>, String> {
 }
 
 impl Args {
-    /// Does what the arguments say.
     pub fn run(&self) -> ExitCode {
         let planted = match self.mutation.as_deref() {
             None => None,
             Some("list") => {
                 for mutation in mutation::ALL {
                     println!(
-                        "{:24}{}; noticed by {}",
+                        "{:24}{}; detected by {}",
                         mutation.name,
                         mutation.breaks,
-                        mutation.noticed_by.join(", ")
+                        mutation.detected_by.join(", ")
                     );
                 }
                 return ExitCode::SUCCESS;
@@ -77,14 +70,11 @@ impl Args {
             },
         };
         match (self.seed, &self.keep) {
-            (Some(seed), None) => self.one(
-                &RunSpec { seed, steps: self.steps, outside: self.outside, ..RunSpec::default() },
-                planted,
-            ),
+            (Some(seed), None) => self.one(&self.spec(seed), planted),
             (Some(seed), Some(keep)) => match read_kept(keep) {
                 Ok(keep) => {
                     let skip = (0..self.steps).filter(|step| !keep.contains(step)).collect();
-                    self.one(&RunSpec { seed, steps: self.steps, skip, outside: self.outside }, planted)
+                    self.one(&RunSpec { skip, ..self.spec(seed) }, planted)
                 }
                 Err(why) => wrong(&why),
             },
@@ -92,15 +82,15 @@ impl Args {
         }
     }
 
-    fn manner(&self, planted: Option<KnownMutation>) -> RunOptions {
-        RunOptions { steps: self.steps, threads: self.threads, planted, outside: self.outside }
+    fn spec(&self, seed: u64) -> RunSpec {
+        RunSpec { seed, steps: self.steps, outside: self.outside, ..RunSpec::default() }
     }
 
-    fn one(&self, script: &RunSpec, planted: Option<KnownMutation>) -> ExitCode {
-        let _acting = planted.map(KnownMutation::plant);
-        let outcome = run(script);
+    fn one(&self, spec: &RunSpec, planted: Option<KnownMutation>) -> ExitCode {
+        let _active = planted.map(KnownMutation::plant);
+        let outcome = run(spec);
         if outcome.violation.is_some() && self.keep.is_none() && !self.verbose {
-            return self.report(script, outcome);
+            return self.report(spec, outcome);
         }
         if self.verbose {
             print_lines(&outcome);
@@ -108,59 +98,53 @@ impl Args {
         println!("{}", outcome.log.stats);
         match &outcome.violation {
             Some(violation) => {
-                println!("seed {}: {violation}", script.seed);
+                println!("seed {}: {violation}", spec.seed);
                 ExitCode::FAILURE
             }
             None => {
-                println!("seed {}: every promise was kept (history {:016x})", script.seed, outcome.log.hash);
+                println!("seed {}: no violation (history {:016x})", spec.seed, outcome.log.hash);
                 ExitCode::SUCCESS
             }
         }
     }
 
     fn many(&self, planted: Option<KnownMutation>) -> ExitCode {
-        let seeds = self.seeds.clone().unwrap_or(self.from..self.from.saturating_add(self.count));
-        let tally = run_all(seeds.clone(), self.manner(planted));
-        match tally.failed {
-            Some((seed, outcome)) => {
-                let _acting = planted.map(KnownMutation::plant);
-                self.report(
-                    &RunSpec { seed, steps: self.steps, outside: self.outside, ..RunSpec::default() },
-                    outcome,
-                )
-            }
-            None => {
-                println!("{}", tally.stats);
-                println!("seeds {}..{}: every promise was kept", seeds.start, seeds.end);
-                ExitCode::SUCCESS
-            }
+        let seeds = self.seeds.clone();
+        let (steps, threads, outside) = (self.steps, self.threads, self.outside);
+        let tally = run_all(seeds.clone(), RunOptions { steps, threads, planted, outside });
+        if let Some((seed, outcome)) = tally.failed {
+            let _active = planted.map(KnownMutation::plant);
+            return self.report(&self.spec(seed), outcome);
         }
+        println!("{}", tally.stats);
+        println!("seeds {}..{}: no violation", seeds.start, seeds.end);
+        ExitCode::SUCCESS
     }
 
     /// Prints the shortest history that fails.
-    fn report(&self, script: &RunSpec, outcome: Outcome) -> ExitCode {
+    fn report(&self, spec: &RunSpec, outcome: Outcome) -> ExitCode {
         if let Some(violation) = &outcome.violation {
-            println!("seed {}: {violation}", script.seed);
+            println!("seed {}: {violation}", spec.seed);
         }
         let mut plant = self.mutation.as_ref().map_or_else(String::new, |name| format!(" --mutation {name}"));
         if self.outside {
             plant.push_str(" --outside");
         }
-        let again = format!("jeton-sim --seed {} --steps {}{plant}", script.seed, script.steps);
+        let again = format!("jeton-sim --seed {} --steps {}{plant}", spec.seed, spec.steps);
         if self.no_shrink {
-            println!("again: {again} --verbose");
+            println!("repeat: {again} --verbose");
             return ExitCode::FAILURE;
         }
-        let (shorter, outcome) = shrink(script, outcome);
+        let (shorter, outcome) = shrink(spec, outcome);
         println!("the shortest history found:");
         print_lines(&outcome);
         if let Some(violation) = &outcome.violation {
             println!("{violation}");
         }
-        println!("again, in full:  {again} --verbose");
+        println!("repeat in full:  {again} --verbose");
         println!(
-            "again, this one: jeton-sim --seed {} --steps {}{plant} --keep {} --verbose",
-            script.seed,
+            "repeat this one: jeton-sim --seed {} --steps {}{plant} --keep {} --verbose",
+            spec.seed,
             shorter.steps,
             kept_text(&shorter)
         );

@@ -1,4 +1,4 @@
-//! The clients: what they ask for, and under which ids.
+//! The clients: their operations and ids.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,29 @@ use jeton_core::{Cell, Change, Check, Column, Format, Formats, OpId, Operation, 
 
 use crate::rng::Rng;
 
-/// The rows of a table that are only ever added to.
+/// Rows whose counters are only added to.
 const ADD_ONLY_ROWS: [&str; 3] = ["a0", "a1", "a2"];
-/// The rows of a table to which anything happens.
+/// Rows with any change.
 const MIXED_ROWS: [&str; 2] = ["m0", "m1"];
-/// The columns of every row.
 const COLUMNS: [&str; 2] = ["f:x", "f:y"];
 
-/// A client.
 #[derive(Debug, Default)]
 pub struct Client {
-    /// Its name.
     pub name: String,
-    /// By table: its epoch and its last sequence number.
+    /// By table: epoch and last sequence number.
     sessions: BTreeMap<u32, (u64, u64)>,
-    /// What it has read of cells that are only ever added to.
+    /// The highest values that it read of add-only counters.
     pub seen: BTreeMap<Cell, i64>,
-    /// Whether its requests and answers are often lost.
+    /// Whether requests and responses are often lost.
     pub lossy: bool,
-    /// How far its clock is behind the machine's, in milliseconds.
+    /// How far its clock is behind the wall clock of the machine, in milliseconds.
     pub behind: u64,
 }
 
-/// Whether a cell is only ever added to.
 pub fn is_add_only(cell: &Cell) -> bool {
     cell.row_and_column().0.first() == Some(&b'a')
 }
 
-/// All cells of a table.
 pub fn cells(secret: &Secret, table: u32) -> Vec<Cell> {
     let rows = ADD_ONLY_ROWS.iter().chain(&MIXED_ROWS);
     rows.flat_map(|row| COLUMNS.iter().map(|column| cell(secret, table, row, column))).collect()
@@ -41,22 +36,21 @@ pub fn cells(secret: &Secret, table: u32) -> Vec<Cell> {
 
 fn cell(secret: &Secret, table: u32, row: &str, column: &str) -> Cell {
     let column = Column::parse(column.as_bytes()).unwrap_or_default();
-    Cell::new(secret, TableId(table), row.as_bytes(), &column).expect("the rows here are short")
+    Cell::new(secret, TableId(table), row.as_bytes(), &column).expect("the row is short")
 }
 
 impl Client {
-    /// A client.
     pub fn new(number: usize, rng: &mut Rng) -> Self {
         let behind = if rng.one_in(3) { rng.below(4_000) } else { rng.below(20) };
         Self { name: format!("c{number}"), lossy: rng.one_in(3), behind, ..Self::default() }
     }
 
-    /// An id for a new operation. `number` is of no other operation, `wall` the machine's wall clock in milliseconds.
+    /// An id for a new operation. `number` is unique to the operation; `wall` is the wall clock of the machine in milliseconds.
     pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, rng: &mut Rng) -> OpId {
         let taken: Vec<Format> = formats.iter().collect();
-        // Some clients do not know what the table takes.
+        // Some clients use a format that the table does not accept.
         let format = if rng.one_in(60) { *rng.pick(&Format::ALL) } else { *rng.pick(&taken) };
-        // Some are dated in the future, and some so long ago that they are late.
+        // Some ids are dated in the future, and some before the window.
         let dated = match rng.below(24) {
             0 => wall + rng.below(6_000),
             1 => wall.saturating_sub(rng.below(700_000)),
@@ -72,25 +66,24 @@ impl Client {
                 match rng.below(40) {
                     0 | 1 => (*epoch, *seq) = (*epoch + 1, 0),
                     2 => *seq += 200,
-                    // One that takes the time for its epoch, by a clock that is ahead.
+                    // The time as epoch, from a clock that is ahead.
                     3 if rng.one_in(4) => (*epoch, *seq) = ((*epoch + 1).max(wall + rng.below(6_000)), 0),
                     _ => {}
                 }
                 *seq += 1;
                 let (epoch, seq) = (*epoch, *seq);
-                // A life of the client that is over, but does not know it yet. Its numbers are its own.
+                // A fenced process of the client that still sends, with sequence numbers of its own.
                 let stale = epoch > 1 && rng.one_in(12);
                 let (epoch, seq) = if stale { (epoch - 1, 1_000_000 + number) } else { (epoch, seq) };
-                // A client that would use up all epochs at once.
+                // An epoch that would fence all later ones.
                 let epoch = if rng.one_in(40) { u64::MAX - number } else { epoch };
                 OpId::sequenced(&self.name, epoch, seq)
             }
         };
-        id.expect("the ids here are within all limits")
+        id.expect("the id is within all limits")
     }
 }
 
-/// A new operation on a row of a table. `wall` is the machine's wall clock in milliseconds.
 pub fn operation(secret: &Secret, table: u32, (id, wall): (Option<OpId>, u64), rng: &mut Rng) -> Operation {
     let add_only = rng.below(10) < 6;
     let rows: &[&str] = if add_only { &ADD_ONLY_ROWS } else { &MIXED_ROWS };
@@ -102,7 +95,7 @@ pub fn operation(secret: &Secret, table: u32, (id, wall): (Option<OpId>, u64), r
         let column = *rng.pick(&COLUMNS);
         changes.push((cell(secret, table, row, column), change));
     }
-    Operation::batch(id, changes).expect("the operations here are within all limits")
+    Operation::batch(id, changes).expect("the operation is within all limits")
 }
 
 fn mixed(wall: u64, rng: &mut Rng) -> Change {

@@ -1,4 +1,4 @@
-//! The clocks of the simulated machine: real time, which only passes, and a wall clock that is set to anything.
+//! The clocks of the simulated machine: monotonic real time, and a wall clock that can be set.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,52 +6,51 @@ use std::time::Duration;
 use jeton_core::Timestamp;
 use jeton_engine::Clock;
 
-/// When every run begins, in milliseconds since 1970.
+/// Start time of every run, in milliseconds since 1970.
 pub const START_MILLIS: u64 = 1_700_000_000_000;
 
-/// The clocks of the simulated machine. Clones are the same clocks.
+/// The clocks of the simulated machine. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct SimClock(Arc<Mutex<Hands>>);
+pub struct SimClock(Arc<Mutex<Clocks>>);
 
 #[derive(Debug, Default)]
-struct Hands {
+struct Clocks {
     real: Duration,
-    /// How far the wall clock is off, in milliseconds.
+    /// Error of the wall clock, in milliseconds.
     off: i64,
     stepped: bool,
 }
 
 impl SimClock {
-    fn hands<T>(&self, act: impl FnOnce(&mut Hands) -> T) -> T {
+    fn clocks<T>(&self, act: impl FnOnce(&mut Clocks) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lets time pass.
     pub fn pass(&self, millis: u64) {
-        self.hands(|hands| hands.real += Duration::from_millis(millis));
+        self.clocks(|clocks| clocks.real += Duration::from_millis(millis));
     }
 
-    /// Sets the wall clock forwards or back.
     pub fn step_wall(&self, millis: i64) {
-        self.hands(|hands| {
-            hands.off += millis;
-            hands.stepped = true;
+        self.clocks(|clocks| {
+            clocks.off += millis;
+            clocks.stepped = true;
         });
     }
 
-    /// The milliseconds that have really passed since the beginning.
+    /// Milliseconds of real time since the start.
     pub fn real_millis(&self) -> u64 {
-        self.hands(|hands| hands.real.as_millis() as u64)
+        self.clocks(|clocks| clocks.real.as_millis() as u64)
     }
 
     /// The wall clock, in milliseconds since 1970.
     pub fn wall_millis(&self) -> u64 {
-        self.hands(|hands| (START_MILLIS + hands.real.as_millis() as u64).saturating_add_signed(hands.off))
+        self.clocks(|clocks| {
+            (START_MILLIS + clocks.real.as_millis() as u64).saturating_add_signed(clocks.off)
+        })
     }
 
-    /// Whether the wall clock was right all the time.
-    pub fn honest(&self) -> bool {
-        self.hands(|hands| !hands.stepped)
+    pub fn never_set(&self) -> bool {
+        self.clocks(|clocks| !clocks.stepped)
     }
 }
 
@@ -61,6 +60,6 @@ impl Clock for SimClock {
     }
 
     fn elapsed(&self) -> Duration {
-        self.hands(|hands| hands.real)
+        self.clocks(|clocks| clocks.real)
     }
 }

@@ -1,7 +1,7 @@
-//! How the filters are stored: the steps of the engine's store thread, one at a time, so that everything else happens in between.
+//! Stores the filters: the steps of the engine's checkpoint thread, one at a time, interleaved with other events.
 //!
-//! The order is what matters: the slots that every shard has decided, then the writing, then the wait until all that was decided
-//! meanwhile is durable, then the row that makes it count.
+//! The order: ask each shard for its last decided slot, write the filters, wait until everything decided meanwhile is
+//! durable, then commit the new version.
 
 use jeton_core::Catalog;
 use jeton_engine::internals::Message;
@@ -12,41 +12,38 @@ use tokio::sync::{mpsc, oneshot};
 use crate::log::SimLog;
 use crate::values::SimValues;
 
-/// How far the storing of the filters has come.
 #[derive(Default)]
 pub enum Filters {
-    /// Not begun.
     #[default]
     Idle,
-    /// The shards were asked for the slots that they have decided.
+    /// Waits for the decided slots of the shards.
     Marks(Replies),
-    /// They are written, and the shards were asked to say when what they had decided is durable.
+    /// Written; waits until the slots decided meanwhile are durable.
     Durable(FilterVersion, Slots, Replies),
-    /// To be made to count.
     Store(FilterVersion, Slots),
 }
 
-/// Slots that shards were asked for, and those that have come.
+/// Slots requested from the shards, and those received.
 pub struct Replies {
     open: Vec<oneshot::Receiver<Slots>>,
     slots: Slots,
 }
 
 impl Replies {
-    /// Asks all shards; nothing if the queue of one is full.
-    fn ask(doors: &[mpsc::Sender<Message>], durable: bool) -> Option<Self> {
-        if doors.iter().any(|door| door.capacity() == 0) {
+    /// Asks all shards; `None` if a queue is full.
+    fn ask(senders: &[mpsc::Sender<Message>], durable: bool) -> Option<Self> {
+        if senders.iter().any(|sender| sender.capacity() == 0) {
             return None;
         }
-        let ask = |door: &mpsc::Sender<Message>| {
+        let ask = |sender: &mpsc::Sender<Message>| {
             let (reply, slots) = oneshot::channel();
-            door.try_send(Message::Mark { durable, reply }).ok().map(|()| slots)
+            sender.try_send(Message::Mark { durable, reply }).ok().map(|()| slots)
         };
-        let open = doors.iter().map(ask).collect::<Option<Vec<_>>>()?;
+        let open = senders.iter().map(ask).collect::<Option<Vec<_>>>()?;
         Some(Self { open, slots: Slots::new() })
     }
 
-    /// Whether all have come.
+    /// Whether all shards have responded.
     fn complete(&mut self) -> bool {
         let slots = &mut self.slots;
         self.open.retain_mut(|reply| match reply.try_recv() {
@@ -61,20 +58,19 @@ impl Replies {
 }
 
 impl Filters {
-    /// Whether it has begun and is not done.
     pub fn begun(&self) -> bool {
         !matches!(self, Self::Idle)
     }
 
-    /// Goes one step further, if that is possible now.
+    /// Takes the next step, if it is possible now.
     pub fn step(
         &mut self,
-        doors: &[mpsc::Sender<Message>],
+        senders: &[mpsc::Sender<Message>],
         catalog: &Catalog,
         checkpointer: &mut Checkpointer<SimLog, SimValues, FaultDisk>,
     ) -> Option<Result<&'static str, CheckpointError>> {
         let (next, done) = match std::mem::take(self) {
-            Self::Idle => (Self::Marks(Replies::ask(doors, false)?), "filters: marks asked for"),
+            Self::Idle => (Self::Marks(Replies::ask(senders, false)?), "filters: marks asked for"),
             Self::Marks(mut replies) => {
                 if !replies.complete() {
                     *self = Self::Marks(replies);
@@ -84,7 +80,7 @@ impl Filters {
                     Ok(version) => version,
                     Err(error) => return Some(Err(error)),
                 };
-                match Replies::ask(doors, true) {
+                match Replies::ask(senders, true) {
                     Some(durable) => (Self::Durable(version, replies.slots, durable), "filters: written"),
                     None => (Self::Marks(replies), "filters: busy"),
                 }

@@ -1,23 +1,22 @@
-//! The end of a run: nothing breaks any more, every client asks until it is answered, and then all accounts must agree.
+//! The end of a run: without further faults, every client retries until it has a response; then all counters are checked.
 
 use crate::client;
 use crate::model::op::Op;
 use crate::rng::Rng;
 use crate::simulation::Simulation;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
-/// How often clients ask before it is called a failure to answer.
+/// Rounds of retries before a missing response is a violation.
 const ROUNDS_MAX: usize = 200;
 
 impl Simulation {
-    /// Brings a run to its end.
     pub fn finish(&mut self, rng: &mut Rng) -> Checked {
         self.at_step(u64::MAX);
-        self.note("nothing breaks any more".into());
-        self.calm();
-        if self.life.is_none() || !self.is_alive() {
+        self.note("the faults end".into());
+        self.clear_faults();
+        if self.process.is_none() || !self.is_alive() {
             self.crash(rng)?;
-            self.calm();
+            self.clear_faults();
         }
         self.answer_all(rng)?;
         self.store_all(rng)?;
@@ -25,25 +24,24 @@ impl Simulation {
         if self.has_ended() {
             return Ok(());
         }
-        self.profile.rough = 0;
+        self.profile.fault_level = 0;
         self.restart(rng)?;
         self.ask_again(rng)?;
         self.account(rng)
     }
 
-    /// Takes all faults away, those to come too.
-    fn calm(&mut self) {
-        self.relieve();
+    /// Removes all faults, planned ones included.
+    fn clear_faults(&mut self) {
+        self.clear_limits();
         self.disk.die_at(u64::MAX / 2);
     }
 
-    /// One round of all work that is due.
-    fn work_off(&mut self, rng: &mut Rng) -> Checked {
+    fn run_due_work(&mut self, rng: &mut Rng) -> Checked {
         for _ in 0..4 {
-            if let Some(life) = &mut self.life {
-                life.log.flush();
-                life.log.segment_step();
-                life.keep_step();
+            if let Some(process) = &mut self.process {
+                process.log.flush();
+                process.log.segment_step();
+                process.store_step();
             }
             self.settle(rng, true)?;
         }
@@ -57,7 +55,7 @@ impl Simulation {
             if self.has_ended() {
                 return Ok(());
             }
-            self.make_tables();
+            self.create_tables();
             for branch in 0..self.model.branches.len() {
                 if !self.model.branches[branch].ended {
                     self.end_branch(branch, rng);
@@ -68,45 +66,42 @@ impl Simulation {
                     self.attempt(op, 0, rng);
                 }
             }
-            self.work_off(rng)?;
-            // From outside, a promise that is forgotten is seen by what is counted.
+            self.run_due_work(rng)?;
+            // From outside, a lost branch shows in the counters.
             let all_ended = self.outside || self.model.branches.iter().all(|branch| branch.ended);
             if self.calls.is_empty() && all_ended && !self.model.ops.iter().any(open) {
                 return Ok(());
             }
         }
-        // A damaged store may be refused permanently.
+        // A damaged store may reject requests permanently.
         if self.damaged {
             return Ok(());
         }
         let waiting = self.model.ops.iter().position(open);
-        Err(Violation::new(
+        violated!(
             "answering",
-            format!(
-                "operation {waiting:?} is not answered, or branch {:?} not settled, however often it is asked for",
-                self.model.branches.iter().position(|branch| !branch.ended)
-            ),
-        ))
+            "no response for operation {waiting:?} or branch {:?} after all retries",
+            self.model.branches.iter().position(|branch| !branch.ended)
+        )
     }
 
-    /// Stores what waits to be stored.
     fn store_all(&mut self, rng: &mut Rng) -> Checked {
         let filters = rng.one_in(2);
         for round in 0..12 {
-            if let Some(life) = &mut self.life {
+            if let Some(process) = &mut self.process {
                 if round == 0 {
-                    life.health.demand_checkpoint();
+                    process.health.demand_checkpoint();
                 }
                 if filters && round < 6 {
-                    life.filters_step();
+                    process.filters_step();
                 }
             }
-            self.work_off(rng)?;
+            self.run_due_work(rng)?;
         }
         Ok(())
     }
 
-    /// Every cell is read, and holds what it must.
+    /// Reads and checks every cell.
     fn account(&mut self, rng: &mut Rng) -> Checked {
         for table in 1..=self.model.tables.len() as u32 {
             for cell in client::cells(&self.model.secret, table) {
@@ -115,15 +110,15 @@ impl Simulation {
             }
         }
         for _ in 0..6 {
-            self.work_off(rng)?;
+            self.run_due_work(rng)?;
         }
         if !self.calls.is_empty() && !self.damaged && !self.has_ended() {
-            return Err(Violation::new("answering", "a read is not answered"));
+            return violated!("answering", "no response to a read");
         }
         Ok(())
     }
 
-    /// Clients ask once more for what they know.
+    /// Retries answered operations.
     fn ask_again(&mut self, rng: &mut Rng) -> Checked {
         if self.model.ops.is_empty() {
             return Ok(());
@@ -133,7 +128,7 @@ impl Simulation {
             if self.model.ops[op].id().is_some() {
                 self.attempt(op, 0, rng);
             }
-            self.work_off(rng)?;
+            self.run_due_work(rng)?;
         }
         Ok(())
     }

@@ -1,23 +1,23 @@
-//! The seeded simulator: a machine whose disk tears, fills up and forgets, whose clocks leap, and whose power fails at any
-//! operation, running the code that the server runs; and clients that retry, duplicate and time out.
+//! The seeded simulator: the code of the server on a machine with torn writes, full disks, clock steps and power failures at
+//! any disk operation, and clients that retry, duplicate and time out.
 //!
-//! One number, the seed, decides everything, so that what failed once fails again. Real are: the log, the rows, the id index, the
-//! shards and their workers, the checkpointer, recovery, the filters. Stand-ins are: the disk ([`FaultDisk`]), the value store
-//! ([`values`], because the real one knows real files only), the threads (steps of a scheduler) and the clocks.
+//! The seed decides everything, so a failing seed fails again. Real: log, id index, shards and workers, checkpointer,
+//! recovery, filters. Simulated: the disk ([`FaultDisk`]), the value store ([`values`], because the real one needs real
+//! files), the threads (steps of a scheduler) and the clocks.
 //!
 //! ```text
-//! jeton-sim                              a thousand seeds
-//! jeton-sim --seeds 0..50000             many more
-//! jeton-sim --seed 17 --verbose          one seed, with its whole history
-//! jeton-sim --mutation list              bugs that can be planted, with --features mutations
+//! jeton-sim                              1,000 seeds
+//! jeton-sim --seeds 0..50000             these seeds
+//! jeton-sim --seed 17 --verbose          one seed, with its history
+//! jeton-sim --mutation list              mutations, with --features mutations
 //! ```
 //!
 //! # How to read a failure
 //!
-//! The first line names the seed, the rule in brackets ([`checkers`]), and what was seen. Then comes the shortest history found that
-//! breaks the same rule: the number of the step, and what happened in it; indented lines are answers. `end` is the part after the
-//! last step, in which nothing breaks any more and every client asks until it is answered. The last line is the command that
-//! shows it again. First make sure that it is not the [`model`] that is wrong.
+//! The first line names the seed, the rule in brackets ([`checkers`]) and the observation. Then comes the shortest history
+//! found that violates the same rule: the number of the step and its event; indented lines are responses. `end` is the part
+//! after the last step, without faults, in which every client retries until it has a response. The last line is the command
+//! that repeats the run. First make sure that the [`model`] is right.
 //!
 //! [`FaultDisk`]: jeton_wal::disk::FaultDisk
 

@@ -1,7 +1,7 @@
-//! The log of the simulated machine: the real journal on a disk with faults. The scheduler decides when it is flushed.
+//! The log of the simulated machine: the real journal on a disk with faults. The scheduler decides when to flush.
 //!
-//! Batches are appended when they come, and acknowledged when their frame is durable. A caller who blocks (the checkpointer, for a
-//! trim) flushes by itself. The [`WriteObserver`] reports all appends and the last durable frame to the model.
+//! Batches are appended at once and acknowledged when their frame is durable. A caller that blocks (the checkpointer, in a
+//! trim) flushes itself. The [`WriteObserver`] reports all appends and the last durable frame to the model.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,29 +20,23 @@ use jeton_wal::{
 /// Entries of a partition with their slots.
 type Entries = Vec<(Slot, Vec<u8>)>;
 
-/// An entry that was appended.
 #[derive(Debug, Clone)]
 pub struct ObservedWrite {
-    /// Its log.
     pub log: LogId,
-    /// Its slot.
     pub slot: Slot,
-    /// Its content.
     pub bytes: Vec<u8>,
-    /// Durable with this frame.
+    /// The entry is durable when this frame is.
     pub frame: FrameNumber,
 }
 
-/// What happened since it was last asked.
+/// Appends since the last call, and the last durable frame.
 #[derive(Debug, Default)]
 pub struct WriteObserver {
-    /// Entries that were appended, in order.
     pub staged: Vec<ObservedWrite>,
-    /// Everything up to here is durable.
     pub durable: FrameNumber,
 }
 
-/// The journal, driven by hand.
+/// The journal, flushed by the scheduler.
 pub struct SimLog {
     inner: Arc<Mutex<Inner>>,
     limits: Limits,
@@ -52,14 +46,13 @@ struct Inner {
     journal: Journal<FaultDisk>,
     disk: FaultDisk,
     staged: Vec<ObservedWrite>,
-    /// A frame that was taken and is not on the disk yet.
+    /// A frame that is taken and not written yet.
     flushing: Option<PendingFlush<<FaultDisk as Disk>::File>>,
-    /// Why the process must end.
+    /// A fatal error, after which the process ends.
     fatal: Option<String>,
 }
 
 impl SimLog {
-    /// Opens the journal on this disk.
     pub fn open(disk: FaultDisk, segment_bytes: u32) -> Result<Self, OpenError> {
         let options = Options::small(segment_bytes);
         let limits = options.limits();
@@ -72,22 +65,20 @@ impl SimLog {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happened since this was last asked.
     pub fn tap(&self) -> WriteObserver {
         let mut inner = self.inner();
         WriteObserver { staged: std::mem::take(&mut inner.staged), durable: inner.journal.durable() }
     }
 
-    /// Why the process must end, if it must.
     pub fn fatal(&self) -> Option<String> {
         self.inner().fatal.clone()
     }
 
-    /// Takes the next frame, or brings the one that was taken to the disk. Whether there was anything to do.
+    /// Takes the next frame, or writes the one that was taken. Returns whether there was one.
     pub fn flush_step(&self) -> bool {
         let mut inner = self.inner();
         if inner.flushing.is_some() {
-            inner.land();
+            inner.write_flush();
             return true;
         }
         if inner.journal.is_stalled() {
@@ -98,7 +89,7 @@ impl SimLog {
         inner.flushing.is_some()
     }
 
-    /// Flushes for as long as there is something to do.
+    /// Flushes until nothing is left or the log is stalled.
     pub fn flush(&self) {
         while self.fatal().is_none() && self.flush_step() {
             if self.inner().journal.is_stalled() {
@@ -107,7 +98,7 @@ impl SimLog {
         }
     }
 
-    /// Runs a segment task, if one is due. Returns whether there was one.
+    /// Runs a segment task, if one is due; returns whether there was one.
     pub fn segment_step(&self) -> bool {
         let mut inner = self.inner();
         let Some(mut task) = inner.journal.take_task() else { return false };
@@ -137,8 +128,8 @@ impl Inner {
         self.fatal.get_or_insert(why);
     }
 
-    /// Brings the frame that was taken to the disk.
-    fn land(&mut self) {
+    /// Writes the frame that was taken.
+    fn write_flush(&mut self) {
         if let Some(mut flush) = self.flushing.take() {
             flush.run();
             if let Err(fatal) = self.journal.complete(flush) {
@@ -147,7 +138,6 @@ impl Inner {
         }
     }
 
-    /// Flushes until this frame is durable.
     fn flush_until(&mut self, frame: FrameNumber) -> Result<(), Error> {
         while self.journal.durable() < frame {
             if self.flushing.is_none() {
@@ -156,7 +146,7 @@ impl Inner {
             if self.flushing.is_none() {
                 return Err(Error::Full("the log is stalled".into()));
             }
-            self.land();
+            self.write_flush();
             if let Some(why) = &self.fatal {
                 return Err(Error::Unknown(why.clone()));
             }
@@ -165,7 +155,7 @@ impl Inner {
     }
 }
 
-/// Resolves when a frame is durable. After the process ended it never does.
+/// Resolves when a frame is durable; never after the process ended.
 struct Durable {
     inner: Arc<Mutex<Inner>>,
     appended: Option<Result<FrameNumber, Error>>,

@@ -1,4 +1,4 @@
-//! What happens to the machine in a step: its log, its stores, its disk, its clocks.
+//! Events of the machine: log, stores, disk, clocks.
 
 use std::io::ErrorKind;
 
@@ -11,34 +11,33 @@ use crate::process::SetTableError;
 use crate::rng::Rng;
 use crate::scenario;
 use crate::simulation::Simulation;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
 impl Simulation {
-    /// Lets an event happen.
     pub(crate) fn perform(&mut self, event: Event, rng: &mut Rng) -> Checked {
-        if self.life.is_none() {
+        if self.process.is_none() {
             return self.recover(rng);
         }
         match event {
-            Event::Send => self.send_something(rng),
+            Event::Send => self.send_request(rng),
             Event::Burst => {
                 for _ in 0..rng.within(3, 12) {
-                    self.send_something(rng);
+                    self.send_request(rng);
                 }
             }
-            Event::Read => self.read_something(rng),
-            Event::Impatience => self.time_out(rng)?,
+            Event::Read => self.read_random(rng),
+            Event::ClientTimeout => self.time_out(rng)?,
             Event::Flush
             | Event::SegmentTask
-            | Event::Keep
+            | Event::StoreJob
             | Event::Filters
             | Event::Checkpoint
             | Event::Merge
             | Event::Expire => {
                 self.work(event, rng);
             }
-            Event::Timestamp => self.pass(rng.within(1, 400)),
-            Event::Age => {
+            Event::ShortPause => self.pass(rng.within(1, 400)),
+            Event::LongPause => {
                 let millis = *rng.pick(&[1_000, 5_000, 30_000, 70_000, 200_000, 700_000]);
                 self.pass(millis + rng.below(1_000));
             }
@@ -49,12 +48,12 @@ impl Simulation {
             }
             Event::Settings => self.change_settings(rng),
             Event::Limit => self.limit(rng),
-            Event::Relief => self.relieve(),
+            Event::ClearLimits => self.clear_limits(),
             Event::FailSoon => {
                 let nth = rng.within(1, 12);
                 let kind = *rng.pick(&[ErrorKind::StorageFull, ErrorKind::StorageFull, ErrorKind::Other]);
                 self.limited = true;
-                self.note(format!("operation {nth} of the disk from now fails: {kind}"));
+                self.note(format!("disk operation {nth} from now fails: {kind}"));
                 self.disk.fail_at(nth, kind);
                 self.values.set_keep_torn(rng.one_in(2));
             }
@@ -63,9 +62,9 @@ impl Simulation {
                 self.limited = true;
                 self.disk.set_sync_failing(true);
             }
-            Event::DieSoon => {
+            Event::PowerFailsSoon => {
                 let nth = rng.within(1, 30);
-                self.note(format!("the power fails during operation {nth} of the disk from now"));
+                self.note(format!("the power fails in {nth} disk operations"));
                 self.disk.die_at(nth);
                 self.values.set_keep_torn(rng.one_in(2));
             }
@@ -74,13 +73,13 @@ impl Simulation {
                 self.crash(rng)?;
             }
             Event::Restart => self.restart(rng)?,
-            Event::Flip => self.flip(rng),
+            Event::BitFlip => self.flip(rng),
             Event::RollBack => {
-                self.note("the power fails, and the value store comes back older".into());
+                self.note("the power fails, and the value store is rolled back".into());
                 self.rolled_back |= self.values.roll_back(rng.within(1, 4) as usize);
                 self.crash(rng)?;
             }
-            Event::Sleeper => self.sleeper(rng)?,
+            Event::StaleAppend => self.stale_append(rng)?,
         }
         Ok(())
     }
@@ -90,37 +89,40 @@ impl Simulation {
         self.clock.pass(millis);
     }
 
-    /// Work that the engine's own threads do.
+    /// Work of the engine's own threads.
     fn work(&mut self, event: Event, rng: &mut Rng) {
-        let Some(life) = &mut self.life else { return };
+        let Some(process) = &mut self.process else { return };
         let note = match event {
             Event::Flush => {
                 let all = rng.one_in(4);
                 if all {
-                    life.log.flush();
+                    process.log.flush();
                     Some("the log is flushed".to_owned())
                 } else {
-                    life.log.flush_step().then(|| "the log is flushed by a step".to_owned())
+                    process.log.flush_step().then(|| "one step of flushing the log".to_owned())
                 }
             }
-            Event::SegmentTask => life.log.segment_step().then(|| "the log works on its files".to_owned()),
-            Event::Keep | Event::Filters => {
-                let done = if event == Event::Keep { life.keep_step() } else { life.filters_step() };
+            Event::SegmentTask => {
+                process.log.segment_step().then(|| "the log runs a segment task".to_owned())
+            }
+            Event::StoreJob | Event::Filters => {
+                let done =
+                    if event == Event::StoreJob { process.store_step() } else { process.filters_step() };
                 done.map(|done| match done {
                     Ok(what) => format!("stored: {what}"),
                     Err(error) => format!("cannot store: {error}"),
                 })
             }
             Event::Checkpoint => {
-                life.health.demand_checkpoint();
-                Some("a checkpoint is demanded".into())
+                process.health.demand_checkpoint();
+                Some("a checkpoint is requested".into())
             }
-            Event::Merge => match life.merge(rng.within(50, 4_000)) {
+            Event::Merge => match process.merge(rng.within(50, 4_000)) {
                 Ok(more) => Some(format!("runs are merged{}", if more { ", with more to do" } else { "" })),
                 Err(error) => Some(format!("cannot merge: {error}")),
             },
             Event::Expire => {
-                let (eras, generations) = life.expire();
+                let (eras, generations) = process.expire();
                 if eras.as_ref().is_ok_and(|eras| *eras > 0) {
                     self.stats.count("era dropped");
                 }
@@ -140,18 +142,18 @@ impl Simulation {
     fn change_settings(&mut self, rng: &mut Rng) {
         let at = rng.index(self.model.tables.len());
         let table = &mut self.model.tables[at];
-        let (Some(life), true) = (&mut self.life, table.made) else { return };
+        let (Some(process), true) = (&mut self.process, table.created) else { return };
         let next = scenario::changed(&table.settings, rng, self.profile.tight);
         table.admit(&next);
-        let note = match life.set_table(&table.name, next.clone()) {
+        let note = match process.set_table(&table.name, next.clone()) {
             Ok(()) => {
                 table.settings = next.clone();
-                table.unsure = None;
+                table.pending = None;
                 format!("table {} is changed", at + 1)
             }
             Err(SetTableError::Settings(error)) => format!("table {} is not changed: {error}", at + 1),
             Err(SetTableError::Storage(error)) => {
-                table.unsure = Some(next.clone());
+                table.pending = Some(next.clone());
                 format!("table {} cannot be changed: {error}", at + 1)
             }
         };
@@ -175,10 +177,10 @@ impl Simulation {
         self.note(format!("the disk {what}"));
     }
 
-    /// The disk has room again.
-    pub(crate) fn relieve(&mut self) {
+    /// Removes the limits and failures of the disk.
+    pub(crate) fn clear_limits(&mut self) {
         if self.limited {
-            self.note("the disk is well again".into());
+            self.note("the disk works again".into());
         }
         self.limited = false;
         self.disk.set_free_space(None);
@@ -189,7 +191,7 @@ impl Simulation {
         self.values.set_refuses(false);
     }
 
-    /// Flips a bit, except where it would look like a torn write.
+    /// Flips a bit, except where the damage would look like a torn write.
     fn flip(&mut self, rng: &mut Rng) {
         let mut files = Vec::new();
         for folder in ["log", "ids", "rows"] {
@@ -202,47 +204,49 @@ impl Simulation {
         }
         let file = rng.pick(&files).clone();
         let Some(bytes) = self.disk.bytes(&file).filter(|bytes| !bytes.is_empty()) else { return };
-        // Files are mostly zeros at their end: where there is something, more can break.
+        // Files end in zeros; damage before them has more effect.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |last| last + 1);
         let offset = rng.below(used as u64);
         if file.starts_with("log/") && offset >= last_frame(&file, &bytes) {
             return;
         }
         self.damaged |= self.disk.flip_bit(&file, offset, rng.below(8) as u8);
-        self.note(format!("a bit of {file} turns over at byte {offset}"));
+        self.note(format!("a bit of {file} flips at byte {offset}"));
     }
 
-    /// A former owner of a partition writes to its log: the slot is taken and does not change.
-    fn sleeper(&mut self, rng: &mut Rng) -> Checked {
+    /// A former owner of a partition appends to a slot that is taken; the log must refuse.
+    fn stale_append(&mut self, rng: &mut Rng) -> Checked {
         let partitions: Vec<u16> = self.model.history.partitions().map(|(number, _)| number).collect();
         if partitions.is_empty() {
             return Ok(());
         }
         let partition = *rng.pick(&partitions);
         let durable = self.model.history.durable(partition);
-        let Some(life) = self.life.as_ref().filter(|_| durable > 0) else { return Ok(()) };
+        let Some(process) = self.process.as_ref().filter(|_| durable > 0) else { return Ok(()) };
         let (slot, log) = (rng.within(1, durable), LogId(partition));
-        let Ok(reservation) = life.log.reserve(1, 64) else { return Ok(()) };
+        let Ok(reservation) = process.log.reserve(1, 64) else { return Ok(()) };
         let mut batch = Batch::new();
-        batch.push(log, Slot(slot), b"of a sleeper");
-        let mut appending = Box::pin(life.log.append(&batch, reservation));
-        life.log.flush();
+        batch.push(log, Slot(slot), b"stale");
+        let mut appending = Box::pin(process.log.append(&batch, reservation));
+        process.log.flush();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match appending.as_mut().poll(&mut context) {
             std::task::Poll::Ready(Err(LogError::OutOfOrder(_))) => {}
             std::task::Poll::Ready(Err(_)) => return Ok(()),
             accepted => {
-                let what = format!("a sleeper's write to slot {slot} of partition {partition}: {accepted:?}");
-                return Err(Violation::new("log", what));
+                return violated!(
+                    "log",
+                    "a stale append to slot {slot} of partition {partition}: {accepted:?}"
+                );
             }
         }
-        self.note(format!("a sleeper's write to slot {slot} of partition {partition} is refused"));
+        self.note(format!("a stale append to slot {slot} of partition {partition} is refused"));
         Ok(())
     }
 }
 
-/// Where the last frame of a segment begins: from there on, damage and a torn write look the same, and the log's end is cut. Frames of
-/// an earlier life of the file, which carry another number, do not count.
+/// Offset of the last frame of a segment. From there on, damage and a torn write look the same, and recovery cuts the log.
+/// Frames of an earlier use of the file have another number.
 fn last_frame(file: &str, segment: &[u8]) -> u64 {
     const BLOCK: usize = 4096;
     const MAGIC: &[u8] = b"JFRM";

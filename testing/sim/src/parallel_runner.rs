@@ -1,4 +1,4 @@
-//! Many seeds, on several threads: each seed is a run of its own, and none knows of another.
+//! Runs many seeds on several threads.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -10,27 +10,20 @@ use crate::mutation;
 use crate::run::{Outcome, RunSpec, STEPS, run};
 use crate::stats::Stats;
 
-/// The results of many seeds.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// How many were run.
     pub runs: u64,
-    /// The lowest seed that broke a promise, among those that were run.
+    /// The lowest failed seed.
     pub failed: Option<(u64, Outcome)>,
-    /// What happened, in numbers.
     pub stats: Stats,
 }
 
-/// How seeds are run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunOptions {
-    /// Steps of a run.
     pub steps: u64,
-    /// How many seeds at a time.
     pub threads: usize,
-    /// A bug that is planted.
     pub planted: Option<mutation::KnownMutation>,
-    /// Whether only that counts which a client can see.
+    /// Whether only the observations of clients are checked.
     pub outside: bool,
 }
 
@@ -42,18 +35,18 @@ impl Default for RunOptions {
 }
 
 /// Runs seeds until one fails, or all have passed.
-pub fn run_all(seeds: Range<u64>, manner: RunOptions) -> Tally {
+pub fn run_all(seeds: Range<u64>, options: RunOptions) -> Tally {
     let next = AtomicU64::new(seeds.start);
     let tally = Mutex::new(Tally::default());
     let work = || {
-        let _planted = manner.planted.map(mutation::KnownMutation::plant);
+        let _planted = options.planted.map(mutation::KnownMutation::plant);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
             }
             let outcome =
-                run(&RunSpec { seed, steps: manner.steps, outside: manner.outside, ..RunSpec::default() });
+                run(&RunSpec { seed, steps: options.steps, outside: options.outside, ..RunSpec::default() });
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.runs += 1;
             tally.stats.add(&outcome.log.stats);
@@ -67,7 +60,7 @@ pub fn run_all(seeds: Range<u64>, manner: RunOptions) -> Tally {
         }
     };
     thread::scope(|scope| {
-        for _ in 0..manner.threads.max(1) {
+        for _ in 0..options.threads.max(1) {
             scope.spawn(work);
         }
     });

@@ -1,5 +1,4 @@
-//! The end of a process, and the start of the next: what is found must be what was durable, and nothing must be refused without
-//! a cause.
+//! The end of a process and the start of the next: durable data must be there, and a start fails only for a cause.
 
 use jeton_core::PartitionId;
 use jeton_wal::disk::Disk;
@@ -9,9 +8,8 @@ use crate::client;
 use crate::process::SimProcess;
 use crate::rng::Rng;
 use crate::simulation::Simulation;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
-/// How often a start is tried.
 const STARTS_MAX: usize = 12;
 
 impl Simulation {
@@ -22,49 +20,49 @@ impl Simulation {
         self.recover(rng)
     }
 
-    /// What was not synced is lost, or kept, or half of it.
+    /// Unsynced writes are lost, kept or torn.
     fn power_off(&mut self, rng: &mut Rng) {
         for call in std::mem::take(&mut self.calls) {
-            self.forsake(&call.what);
+            self.abandon(&call.what);
         }
-        // First the power, then the memory: a dying process does not tidy up.
+        // The disk first: a crashed process does not clean up.
         self.disk = self.disk.crash(&mut || rng.draw());
-        self.life = None;
+        self.process = None;
         self.values.move_to(self.disk.clone());
-        self.relieve();
+        self.clear_limits();
     }
 
-    /// The process is ended in good order, and started again.
+    /// Shuts the process down and starts the next.
     pub(crate) fn restart(&mut self, rng: &mut Rng) -> Checked {
-        let Some(life) = self.life.take() else { return Ok(()) };
+        let Some(process) = self.process.take() else { return Ok(()) };
         self.stats.count("restart");
-        self.note("the process is ended in good order".into());
-        let log = life.log.clone();
-        let closed = life.close();
+        self.note("the process shuts down".into());
+        let log = process.log.clone();
+        let closed = process.close();
         let tap = log.tap();
         drop(log);
         let absorbed = self.model.absorb(tap, &self.clock);
         self.judge(absorbed)?;
-        // What was answered on the way out is heard; the rest is not known.
+        // Responses sent during the shutdown arrive; other outcomes are unknown.
         for mut call in std::mem::take(&mut self.calls) {
             match call.answer.try_recv() {
-                Ok(response) => self.heard(call.what, response)?,
-                Err(_) => self.forsake(&call.what),
+                Ok(response) => self.receive(call.what, response)?,
+                Err(_) => self.abandon(&call.what),
             }
         }
         if !closed || self.disk.list("log").is_err() {
-            self.note("it did not come to its end".into());
+            self.note("the shutdown failed".into());
             return self.crash(rng);
         }
         self.recover(rng)
     }
 
-    /// Starts the machine, until it runs.
+    /// Starts processes until one runs.
     pub(crate) fn recover(&mut self, rng: &mut Rng) -> Checked {
         for start in 0..STARTS_MAX {
-            if self.profile.rough > 0 && start < 3 && rng.one_in(4) {
+            if self.profile.fault_level > 0 && start < 3 && rng.one_in(4) {
                 let nth = rng.within(1, 12);
-                self.note(format!("the power fails during operation {nth} of the disk from now"));
+                self.note(format!("the power fails in {nth} disk operations"));
                 self.disk.die_at(nth);
             }
             let mut options = self.profile.options.clone();
@@ -72,35 +70,35 @@ impl Simulation {
                 options.shards = rng.within(1, 3) as usize;
             }
             self.clock.pass(*rng.pick(&[1, 50, 2_000]));
-            self.model.life += 1;
+            self.model.starts += 1;
             self.model.bound.begin(&self.clock);
             let secret = *self.model.secret.as_bytes();
             match SimProcess::open(&self.disk, &self.values, &self.clock, &options, secret) {
-                Ok(life) => {
-                    self.life = Some(life);
-                    self.note(format!("the machine runs, with {} shards", options.shards));
+                Ok(process) => {
+                    self.process = Some(process);
+                    self.note(format!("the process runs with {} shards", options.shards));
                     return self.compare(rng);
                 }
                 Err(why) => {
-                    self.note(format!("the machine does not start: {why}"));
+                    self.note(format!("the process does not start: {why}"));
                     if self.disk.list("log").is_err() {
                         self.power_off(rng);
                     } else if self.damaged || self.rolled_back {
-                        self.stats.count("refused to open");
+                        self.stats.count("start rejected");
                         self.ended = Some(why);
                         return Ok(());
                     } else if self.limited {
-                        self.relieve();
+                        self.clear_limits();
                     } else {
-                        return Err(Violation::new("opening", format!("refused without a cause: {why}")));
+                        return violated!("opening", "rejected without a cause: {why}");
                     }
                 }
             }
         }
-        Err(Violation::new("opening", format!("{STARTS_MAX} starts were not enough")))
+        violated!("opening", "{STARTS_MAX} starts failed")
     }
 
-    /// Compares what was found with what must be there, and goes on from it.
+    /// Compares the recovered state with the model.
     fn compare(&mut self, rng: &mut Rng) -> Checked {
         let compared = self.compare_log();
         self.judge(compared)?;
@@ -108,7 +106,7 @@ impl Simulation {
             self.judge(reads::check_kept(&self.model, cell, *seen))?;
         }
         self.compare_tables()?;
-        self.make_tables();
+        self.create_tables();
         if rng.one_in(3) {
             self.read_all();
         }
@@ -116,11 +114,11 @@ impl Simulation {
     }
 
     fn compare_log(&mut self) -> Checked {
-        let Some(life) = &self.life else { return Ok(()) };
-        let logs = match life.log.durable() {
+        let Some(process) = &self.process else { return Ok(()) };
+        let logs = match process.log.durable() {
             Ok(found) => found,
             Err(_) if self.damaged => return Ok(()),
-            Err(error) => return Err(Violation::new("opening", format!("the log cannot be read: {error}"))),
+            Err(error) => return violated!("opening", "the log cannot be read: {error}"),
         };
         for (partition, (extent, entries)) in PartitionId::all().zip(logs) {
             self.model.cut(partition.0, extent.last.0)?;
@@ -130,8 +128,11 @@ impl Simulation {
                 expected = expected.next();
                 let entry = written.unwrap_or_default().get(slot.0 as usize - 1);
                 if slot != expected || entry.is_none_or(|entry| *entry != bytes) {
-                    let what = format!("slot {slot} of partition {} is not what was written", partition.0);
-                    return Err(Violation::new("history", what));
+                    return violated!(
+                        "history",
+                        "slot {slot} of partition {} differs from the appended entry",
+                        partition.0
+                    );
                 }
             }
         }
@@ -139,35 +140,34 @@ impl Simulation {
     }
 
     fn compare_tables(&mut self) -> Checked {
-        let Some(life) = &self.life else { return Ok(()) };
-        let catalog = life.tables.catalog().load_full();
+        let Some(process) = &self.process else { return Ok(()) };
+        let catalog = process.tables.catalog().load_full();
         for table in &mut self.model.tables {
-            let wrong = |what: &str| Err(Violation::new("opening", format!("table {} {what}", table.name)));
+            let wrong = |what: &str| violated!("opening", "table {} {what}", table.name);
             match catalog.find(&table.name) {
-                None if table.made => return wrong("is gone"),
+                None if table.created => return wrong("is missing"),
                 None => {}
                 Some(found) => {
                     let settings = found.settings().clone();
-                    if settings != table.settings && Some(&settings) != table.unsure.as_ref() {
-                        return wrong("has settings that nobody gave it");
+                    if settings != table.settings && Some(&settings) != table.pending.as_ref() {
+                        return wrong("has unexpected settings");
                     }
-                    (table.settings, table.unsure, table.made) = (settings, None, true);
+                    (table.settings, table.pending, table.created) = (settings, None, true);
                 }
             }
         }
         Ok(())
     }
 
-    /// Makes the tables that are not there.
-    pub(crate) fn make_tables(&mut self) {
-        let Some(life) = &mut self.life else { return };
+    pub(crate) fn create_tables(&mut self) {
+        let Some(process) = &mut self.process else { return };
         let mut lines = Vec::new();
-        for table in self.model.tables.iter_mut().filter(|table| !table.made) {
-            match life.set_table(&table.name, table.settings.clone()) {
-                Ok(()) => table.made = true,
+        for table in self.model.tables.iter_mut().filter(|table| !table.created) {
+            match process.set_table(&table.name, table.settings.clone()) {
+                Ok(()) => table.created = true,
                 Err(trouble) => {
-                    lines.push(format!("table {} cannot be made: {trouble:?}", table.name));
-                    // Their numbers follow from the order in which they are made.
+                    lines.push(format!("table {} cannot be created: {trouble:?}", table.name));
+                    // The order of creation determines their numbers.
                     break;
                 }
             }
@@ -175,7 +175,6 @@ impl Simulation {
         lines.into_iter().for_each(|line| self.note(line));
     }
 
-    /// Reads every cell.
     pub(crate) fn read_all(&mut self) {
         for table in 1..=self.model.tables.len() as u32 {
             for cell in client::cells(&self.model.secret, table) {

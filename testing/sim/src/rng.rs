@@ -1,40 +1,35 @@
-//! Pseudo-random numbers of a seed.
+//! Pseudo-random numbers of a seed (SplitMix64).
 //!
-//! What must hold: every step of a run has numbers of its own, that follow from the seed and the number of the step alone. So a
-//! step can be left out without changing what the others draw, and a history can be shortened.
+//! Invariant: the numbers of a step follow from the seed and the number of the step alone. So a step can be left out without
+//! changing the numbers of the others, and a history can be shortened.
 
-/// A sequence of numbers that looks random (SplitMix64).
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The numbers of a seed, apart from those of its steps.
+    /// The numbers of a seed, before its first step.
     pub fn of_seed(seed: u64) -> Self {
         Self(mix(seed ^ 0x6a09_e667_f3bc_c908))
     }
 
-    /// The numbers of a step of a seed.
     pub fn of_step(seed: u64, step: u64) -> Self {
         Self(mix(seed).wrapping_add(mix(step.wrapping_add(1)).rotate_left(17)))
     }
 
-    /// The next number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below this one, which is not zero.
+    /// A number below `end`, which is not zero.
     pub fn below(&mut self, end: u64) -> u64 {
         self.draw() % end
     }
 
-    /// A number from `first` to `last`, both included.
     pub fn within(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
 
-    /// An index of something of this length, which is not empty.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
@@ -44,12 +39,11 @@ impl Rng {
         self.below(times) == 0
     }
 
-    /// One of these, which are not none.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.index(choices.len())]
     }
 
-    /// One of these, each as often as its weight says; one of them has one.
+    /// One of the choices, by weight; one weight is positive.
     pub fn weighted<T: Copy>(&mut self, choices: &[(u32, T)]) -> T {
         let total: u64 = choices.iter().map(|(weight, _)| u64::from(*weight)).sum();
         let mut at = self.below(total);

@@ -1,4 +1,4 @@
-//! A run: a seed, from its first step to the accounts at its end.
+//! A run of one seed, from its first step to the final check.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,35 +9,27 @@ use crate::rng::Rng;
 use crate::simulation::{RunLog, Simulation};
 use crate::violation::{Checked, Violation};
 
-/// Steps of a run, if nobody says otherwise.
+/// Default number of steps of a run.
 pub const STEPS: u64 = 300;
 
-/// What to run.
 #[derive(Debug, Clone, Default)]
 pub struct RunSpec {
-    /// The seed.
     pub seed: u64,
-    /// How many steps.
     pub steps: u64,
-    /// The steps that are left out.
     pub skip: BTreeSet<u64>,
-    /// Whether only that counts which a client can see.
+    /// Whether only the observations of clients are checked.
     pub outside: bool,
 }
 
 impl RunSpec {
-    /// All steps of a seed.
     pub fn of(seed: u64) -> Self {
         Self { seed, steps: STEPS, ..Self::default() }
     }
 }
 
-/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The promise that was not kept, if one was not.
     pub violation: Option<Violation>,
-    /// What happened.
     pub log: RunLog,
 }
 
@@ -46,8 +38,8 @@ thread_local! {
     static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Panics of runs are results, not noise.
-fn hush_panics() {
+/// Captures the messages of panics in runs, which are violations.
+fn capture_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
@@ -66,33 +58,30 @@ fn hush_panics() {
     });
 }
 
-/// Runs a script.
-pub fn run(script: &RunSpec) -> Outcome {
-    hush_panics();
-    let mut world = Simulation::new(script.seed);
-    if script.outside {
-        world.judge_from_outside();
-    }
+pub fn run(spec: &RunSpec) -> Outcome {
+    capture_panics();
+    let mut simulation = Simulation::new(spec.seed);
+    simulation.outside = spec.outside;
     PANIC.set(Some(None));
-    let result = catch_unwind(AssertUnwindSafe(|| play(&mut world, script)));
+    let result = catch_unwind(AssertUnwindSafe(|| play(&mut simulation, spec)));
     let said = PANIC.take().flatten();
     let violation = match result {
         Ok(checked) => checked.err(),
-        Err(_) => Some(Violation::new("panic", said.unwrap_or_else(|| "without a word".into()))),
+        Err(_) => Some(Violation { rule: "panic", what: said.unwrap_or_else(|| "without a message".into()) }),
     };
     if violation.is_some() {
-        // Whatever a panic left behind is not taken apart in good order.
-        std::mem::forget(world.life.take());
+        // The state after a panic may be inconsistent, so it is not dropped.
+        std::mem::forget(simulation.process.take());
     }
-    Outcome { violation, log: world.tell() }
+    Outcome { violation, log: simulation.tell() }
 }
 
-fn play(world: &mut Simulation, script: &RunSpec) -> Checked {
-    for step in (0..script.steps).filter(|step| !script.skip.contains(step)) {
-        world.step(step, &mut Rng::of_step(script.seed, step))?;
-        if world.has_ended() {
+fn play(simulation: &mut Simulation, spec: &RunSpec) -> Checked {
+    for step in (0..spec.steps).filter(|step| !spec.skip.contains(step)) {
+        simulation.step(step, &mut Rng::of_step(spec.seed, step))?;
+        if simulation.has_ended() {
             return Ok(());
         }
     }
-    world.finish(&mut Rng::of_step(script.seed, u64::MAX - 1))
+    simulation.finish(&mut Rng::of_step(spec.seed, u64::MAX - 1))
 }

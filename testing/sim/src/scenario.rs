@@ -1,4 +1,4 @@
-//! What a seed decides before its first step: the machine's sizes, the tables, the clients, and how rough it will be.
+//! The scenario of a seed: sizes of the engine, tables, clients, and the weights of faults.
 
 use std::time::Duration;
 
@@ -7,32 +7,29 @@ use jeton_engine::Options;
 
 use crate::rng::Rng;
 
-/// What a seed decides before its first step.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// The engine's sizes: all so small that every limit is met.
+    /// Sizes of the engine, so small that every limit is reached.
     pub options: Options,
-    /// The tables' first settings.
     pub tables: Vec<TableSettings>,
-    /// How many clients.
     pub clients: usize,
-    /// How often something breaks: 0 never, 3 all the time.
-    pub rough: u32,
-    /// Whether the wall clock is set while it runs.
+    /// Weight of faults: 0 none, 3 many.
+    pub fault_level: u32,
+    /// Whether the wall clock is set during the run.
     pub clock_steps: bool,
-    /// Whether bits turn over.
+    /// Whether bits of files flip.
     pub flips: bool,
-    /// Whether the value store comes back older than it was.
+    /// Whether the value store is rolled back in a crash.
     pub rollbacks: bool,
     /// Clients retry an answered operation once in this number of steps.
     pub duplicates: u64,
-    /// How often much time passes, as a weight.
-    pub ageing: u32,
-    /// How often settings change, as a weight.
+    /// Weight of long pauses.
+    pub long_pauses: u32,
+    /// Weight of changes of settings.
     pub changing: u32,
-    /// Whether false positives are so rare that none is expected.
+    /// Whether false positives are too rare to occur.
     pub tight: bool,
-    /// Whether a lot of operations are sent at once.
+    /// Weight of bursts of operations.
     pub bursts: u32,
 }
 
@@ -41,7 +38,6 @@ const fn secs(secs: u64) -> Duration {
 }
 
 impl Profile {
-    /// The profile of a seed.
     pub fn draw(rng: &mut Rng) -> Self {
         let shards = rng.within(1, 3) as usize;
         let options = Options {
@@ -66,12 +62,12 @@ impl Profile {
             options,
             tables,
             clients: rng.within(2, 5) as usize,
-            rough: *rng.pick(&[0, 1, 1, 2, 2, 3]),
+            fault_level: *rng.pick(&[0, 1, 1, 2, 2, 3]),
             clock_steps: rng.one_in(3),
             flips: rng.one_in(8),
             rollbacks: rng.one_in(8),
             duplicates: rng.within(2, 8),
-            ageing: *rng.pick(&[0, 2, 6]),
+            long_pauses: *rng.pick(&[0, 2, 6]),
             changing: *rng.pick(&[0, 1, 4]),
             tight,
             bursts: *rng.pick(&[0, 4, 16]),
@@ -79,7 +75,6 @@ impl Profile {
     }
 }
 
-/// Settings of a table.
 fn settings(rng: &mut Rng, tight: bool) -> TableSettings {
     let first = TableSettings {
         formats: formats(rng),
@@ -93,7 +88,7 @@ fn settings(rng: &mut Rng, tight: bool) -> TableSettings {
 }
 
 fn formats(rng: &mut Rng) -> Formats {
-    // Filters for dated ids take long to lay out, so that many tables do without: more seeds find more than more formats.
+    // Filters for dated ids are slow to create, so half of the tables have none: more seeds find more than more formats.
     let formats: &[Format] = match rng.below(4) {
         0 => &Format::ALL,
         1 => &[Format::Uuid7, Format::Ulid, Format::Event],
@@ -102,7 +97,7 @@ fn formats(rng: &mut Rng) -> Formats {
     formats.iter().copied().fold(Formats::NONE, Formats::and)
 }
 
-/// Settings with other windows, another mode, and sometimes other formats. What a crash may take stays the same.
+/// Settings with other windows, another mode, and sometimes other formats. The durability stays.
 pub fn changed(settings: &TableSettings, rng: &mut Rng, tight: bool) -> TableSettings {
     let dated_window = *rng.pick(&[secs(3), secs(20), secs(90), secs(600)]);
     let mode = if rng.one_in(3) {

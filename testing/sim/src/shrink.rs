@@ -1,19 +1,18 @@
-//! Shortening a history that breaks a promise: steps are left out for as long as the same promise breaks without them.
+//! Shortens a failing history: leaves out steps while the same rule is violated.
 //!
-//! Every step draws its own numbers, so leaving one out changes what the others do only through the state they find.
+//! Each step has its own random numbers, so without it the others change only through the state.
 
 use std::collections::BTreeSet;
 
 use crate::run::{Outcome, RunSpec, run};
 
-/// How many runs the shortening may take.
 const RUNS_MAX: usize = 400;
 
-/// The shortest script found that breaks the same rule, and its result.
-pub fn shrink(script: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
-    let Some(violation) = &outcome.violation else { return (script.clone(), outcome) };
+/// The shortest run found that violates the same rule, and its outcome.
+pub fn shrink(spec: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
+    let Some(violation) = &outcome.violation else { return (spec.clone(), outcome) };
     let rule = violation.rule;
-    let (mut best, mut best_outcome) = (script.clone(), outcome);
+    let (mut best, mut best_outcome) = (spec.clone(), outcome);
     let try_without = |best: &mut RunSpec, best_outcome: &mut Outcome, without: &[u64]| -> bool {
         let mut shorter = best.clone();
         shorter.skip.extend(without);
@@ -24,10 +23,9 @@ pub fn shrink(script: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
         }
         same
     };
-    let kept = |script: &RunSpec| -> Vec<u64> {
-        (0..script.steps).filter(|step| !script.skip.contains(step)).collect()
-    };
-    // What comes after the violation does not matter.
+    let kept =
+        |spec: &RunSpec| -> Vec<u64> { (0..spec.steps).filter(|step| !spec.skip.contains(step)).collect() };
+    // Steps after the violation do not matter.
     let last = best_outcome.log.lines.last().map_or(0, |(step, _)| *step);
     best.steps = best.steps.min(last.saturating_add(1));
     let mut size = kept(&best).len().div_ceil(2).max(1);
@@ -49,10 +47,10 @@ pub fn shrink(script: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
     (best, best_outcome)
 }
 
-/// The steps that are kept, as the command line takes them: `3,8-11`.
-pub fn kept_text(script: &RunSpec) -> String {
+/// The remaining steps in the form of `--keep`: `3,8-11`.
+pub fn kept_text(spec: &RunSpec) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for step in (0..script.steps).filter(|step| !script.skip.contains(step)) {
+    for step in (0..spec.steps).filter(|step| !spec.skip.contains(step)) {
         match ranges.last_mut() {
             Some((_, last)) if *last + 1 == step => *last = step,
             _ => ranges.push((step, step)),
@@ -65,7 +63,7 @@ pub fn kept_text(script: &RunSpec) -> String {
     shown.join(",")
 }
 
-/// Reads what [`kept_text`] wrote: the steps to keep.
+/// Parses the output of [`kept_text`].
 pub fn read_kept(text: &str) -> Result<BTreeSet<u64>, String> {
     let mut kept = BTreeSet::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -82,8 +80,8 @@ mod tests {
 
     #[test]
     fn steps_are_read_as_they_are_written() {
-        let script = RunSpec { seed: 1, steps: 12, skip: BTreeSet::from([0, 1, 3, 7, 8]), outside: false };
-        assert_eq!(kept_text(&script), "2,4-6,9-11");
+        let spec = RunSpec { seed: 1, steps: 12, skip: BTreeSet::from([0, 1, 3, 7, 8]), outside: false };
+        assert_eq!(kept_text(&spec), "2,4-6,9-11");
         assert_eq!(read_kept("2,4-6,9-11"), Ok(BTreeSet::from([2, 4, 5, 6, 9, 10, 11])));
         assert!(read_kept("2-x").is_err());
     }

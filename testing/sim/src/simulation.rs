@@ -1,4 +1,4 @@
-//! The world: a machine, its clients, and the model beside them; everything that a run consists of.
+//! The state of a run: the machine, its clients and the model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,63 +21,55 @@ use crate::rng::Rng;
 use crate::scenario::Profile;
 use crate::stats::Stats;
 use crate::values::SimValues;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
-/// Everything that a run consists of.
 pub struct Simulation {
     pub(crate) profile: Profile,
     pub(crate) clock: SimClock,
     pub(crate) disk: FaultDisk,
     pub(crate) values: Arc<SimValues>,
-    pub(crate) life: Option<SimProcess>,
+    pub(crate) process: Option<SimProcess>,
     pub(crate) model: Model,
     pub(crate) clients: Vec<Client>,
     pub(crate) calls: Vec<Call>,
-    /// The most that anybody read of cells that are only added to.
+    /// The highest values that clients read of add-only counters.
     pub(crate) seen: BTreeMap<Cell, i64>,
-    /// Whether the disk is full, read-only or out of handles.
+    /// Whether the disk has a limit or a failure.
     pub(crate) limited: bool,
-    /// Whether a bit was turned over.
     pub(crate) damaged: bool,
-    /// Whether the value store was rolled back.
     pub(crate) rolled_back: bool,
-    /// Why the run has ended early, and well: what is damaged was refused.
+    /// Why the run ended early without a violation: the damaged store was rejected.
     pub(crate) ended: Option<String>,
-    /// Whether only that counts which a client can see: counts, answers that do not come, a store that does not open.
+    /// Whether only the observations of clients are checked: counts, missing responses, a store that does not open.
     pub(crate) outside: bool,
-    /// What happened.
     pub(crate) stats: Stats,
     lines: Vec<(u64, String)>,
     step: u64,
     hash: u64,
 }
 
-/// A request in flight.
 pub(crate) struct Call {
     pub what: CallKind,
     pub answer: oneshot::Receiver<Response>,
 }
 
-/// What a request is about.
 pub(crate) enum CallKind {
     Attempt { op: usize, variant: usize },
     Branch { branch: usize, ending: Option<BranchOutcome> },
     Read { client: usize, cell: Cell, sent: reads::ReadStart, least: i128 },
 }
 
-/// What a run came to.
 #[derive(Debug, Clone)]
 pub struct RunLog {
-    /// What happened, each with the step in which it did.
+    /// Events with their steps.
     pub lines: Vec<(u64, String)>,
-    /// The hash of all that.
+    /// Hash of the events.
     pub hash: u64,
-    /// The same in numbers.
     pub stats: Stats,
 }
 
 impl Simulation {
-    /// The world of a seed, before its first step. The machine is off.
+    /// The state before the first step. The machine is off.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::of_seed(seed);
         let profile = Profile::draw(&mut rng);
@@ -95,7 +87,7 @@ impl Simulation {
             clock: SimClock::default(),
             values: Arc::new(SimValues::new(disk.clone())),
             disk,
-            life: None,
+            process: None,
             model,
             clients,
             calls: Vec::new(),
@@ -112,12 +104,7 @@ impl Simulation {
         }
     }
 
-    /// Judges by that alone which a client can see.
-    pub fn judge_from_outside(&mut self) {
-        self.outside = true;
-    }
-
-    /// What a checker said, if it counts.
+    /// The result of a checker, unless it is ignored.
     pub(crate) fn judge(&self, checked: Checked) -> Checked {
         const SEEN_FROM_OUTSIDE: [&str; 3] = ["counting", "answering", "opening"];
         match checked {
@@ -126,17 +113,15 @@ impl Simulation {
         }
     }
 
-    /// What happened so far.
     pub fn tell(self) -> RunLog {
         RunLog { lines: self.lines, hash: self.hash, stats: self.stats }
     }
 
-    /// Whether the run has ended before its last step, and well.
+    /// Whether the run ended early without a violation.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Takes a step.
     pub fn step(&mut self, step: u64, rng: &mut Rng) -> Checked {
         self.step = step;
         let event = Event::draw(&self.profile, rng);
@@ -144,69 +129,67 @@ impl Simulation {
         self.settle(rng, false)
     }
 
-    /// The steps from here on belong to the end of the run.
     pub(crate) fn at_step(&mut self, step: u64) {
         self.step = step;
     }
 
-    /// Something happened.
     pub(crate) fn note(&mut self, line: String) {
         self.hash = xxh3_64_with_seed(line.as_bytes(), self.hash);
         self.lines.push((self.step, line));
     }
 
-    /// Whether the process can go on.
+    /// Whether the process can continue.
     pub(crate) fn is_alive(&self) -> bool {
-        self.disk.list("log").is_ok() && self.life.as_ref().is_some_and(|life| life.log.fatal().is_none())
+        self.disk.list("log").is_ok()
+            && self.process.as_ref().is_some_and(|process| process.log.fatal().is_none())
     }
 
-    /// Lets the shards work, hears what they answer, and brings the machine up again if it went down. `all` leaves nothing to
-    /// rng.
+    /// Runs the shards, receives responses, and restarts the machine after a failure. `all` runs every shard.
     pub(crate) fn settle(&mut self, rng: &mut Rng, all: bool) -> Checked {
         if self.is_alive()
-            && let Some(life) = &mut self.life
+            && let Some(process) = &mut self.process
         {
-            life.deliver();
-            for shard in 0..life.shards() {
+            process.deliver();
+            for shard in 0..process.shards() {
                 if all || !rng.one_in(8) {
-                    life.poll(shard);
+                    process.poll(shard);
                 }
             }
         }
-        self.hear()?;
+        self.receive_all()?;
         if self.ended.is_none() && !self.is_alive() { self.crash(rng) } else { Ok(()) }
     }
 
-    /// Takes in what the log was given and what was answered.
-    pub(crate) fn hear(&mut self) -> Checked {
-        let Some(life) = &self.life else { return Ok(()) };
-        let tap = life.log.tap();
+    /// Receives appends of the log and responses.
+    pub(crate) fn receive_all(&mut self) -> Checked {
+        let Some(process) = &self.process else { return Ok(()) };
+        let tap = process.log.tap();
         let absorbed = self.model.absorb(tap, &self.clock);
         self.judge(absorbed)?;
         let mut open = Vec::new();
         for mut call in std::mem::take(&mut self.calls) {
             match call.answer.try_recv() {
-                Ok(response) => self.heard(call.what, response)?,
+                Ok(response) => self.receive(call.what, response)?,
                 Err(oneshot::error::TryRecvError::Empty) => open.push(call),
-                Err(oneshot::error::TryRecvError::Closed) => self.forsake(&call.what),
+                Err(oneshot::error::TryRecvError::Closed) => self.abandon(&call.what),
             }
         }
         self.calls = open;
         Ok(())
     }
 
-    /// Nobody will ever answer this.
-    pub(crate) fn forsake(&mut self, what: &CallKind) {
+    /// Records that a request gets no response.
+    pub(crate) fn abandon(&mut self, what: &CallKind) {
         if let CallKind::Attempt { op, variant } = what {
             let one = &mut self.model.ops[*op];
             one.in_flight[*variant] -= 1;
             one.unknown[*variant] += 1;
-            // An operation without an id cannot be asked for again.
+            // An operation without an id cannot be retried.
             one.answered |= one.id().is_none();
         }
     }
 
-    pub(crate) fn heard(&mut self, what: CallKind, response: Response) -> Checked {
+    pub(crate) fn receive(&mut self, what: CallKind, response: Response) -> Checked {
         match (what, response) {
             (CallKind::Attempt { op, variant }, Response::Applied(reply)) => {
                 self.replied(op, variant, &reply)
@@ -224,7 +207,7 @@ impl Simulation {
                 Ok(())
             }
             (_, response) => {
-                Err(Violation::new("answers", format!("answered like something else: {response:?}")))
+                violated!("answers", "a response of another kind: {response:?}")
             }
         }
     }
@@ -241,13 +224,13 @@ impl Simulation {
         self.stats.count("read");
         let add_only = is_add_only(cell);
         if held.until().is_some() {
-            self.stats.count("read, with an end");
+            self.stats.count("read, expiring");
         } else if *held == ModelValue::Nothing && self.model.history.held(cell) != ModelValue::Nothing {
-            self.stats.count("read, over");
+            self.stats.count("read, expired");
         }
         let latest = self.model.bound.latest(&self.clock);
         self.judge(reads::check(&self.model, cell, (sent, latest), held, add_only))?;
-        // Which acknowledgements a relaxed table may lose, only the log can tell.
+        // Only the log shows which acknowledged writes a relaxed table lost.
         let strict = self.model.table(cell.table().0).strict();
         if add_only && (strict || !self.outside) {
             counting::check(&self.model, cell, least, held)?;
@@ -299,11 +282,10 @@ fn prime(variant: usize) -> &'static str {
     if variant == 0 { "" } else { " (other payload)" }
 }
 
-/// A reply in a word.
 fn kind(reply: &Result<OperationOutcome, EngineError>) -> &'static str {
     match reply {
         Ok(OperationOutcome::Fresh(answer)) if answer.applied => "fresh",
-        Ok(OperationOutcome::Fresh(_)) => "fresh, beyond a bound",
+        Ok(OperationOutcome::Fresh(_)) => "fresh, refused by a bound",
         Ok(OperationOutcome::Replayed(_)) => "replayed",
         Ok(OperationOutcome::ProbablySeen) => "probably seen",
         Err(EngineError::Busy(_)) => "busy",
@@ -321,7 +303,7 @@ fn kind(reply: &Result<OperationOutcome, EngineError>) -> &'static str {
             Rejection::Overflow => "overflow",
             Rejection::NotACounter => "not a counter",
             Rejection::Capacity { .. } => "capacity",
-            Rejection::Reserved => "held",
+            Rejection::Reserved => "reserved",
             _ => "rejected",
         },
         Err(_) => "refused",

@@ -1,4 +1,4 @@
-//! How a life begins: the steps of `Engine::open`, on the simulated disk.
+//! Start of a process: the steps of `Engine::open`, on the simulated disk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::process::SimProcess;
 use crate::values::SimValues;
 
 impl SimProcess {
-    /// Starts a process on this disk; the message says why not.
+    /// Starts a process on this disk; the error is a message.
     pub fn open(
         disk: &FaultDisk,
         values: &Arc<SimValues>,
@@ -40,10 +40,10 @@ impl SimProcess {
         let time = Arc::new(time.map_err(|error| error.to_string())?);
         let health = Arc::new(Health::new(options.shards, 0, logged));
         let (job_sender, jobs) = std_mpsc::channel();
-        let (mut workers, mut doors) = (Vec::new(), Vec::new());
+        let (mut workers, mut senders) = (Vec::new(), Vec::new());
         for (number, shard) in shards.into_iter().enumerate() {
-            let (door, queue) = mpsc::channel(options.queue_max);
-            doors.push(door);
+            let (sender, queue) = mpsc::channel(options.queue_max);
+            senders.push(sender);
             let worker = Worker {
                 yields_first: false,
                 number,
@@ -74,7 +74,7 @@ impl SimProcess {
             time,
             secret: found.secret,
             workers,
-            doors,
+            senders,
             jobs,
             waiting: VecDeque::new(),
             messages: VecDeque::new(),

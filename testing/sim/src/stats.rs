@@ -1,23 +1,19 @@
-//! What happened in runs, in numbers: to see that what should be tried is tried.
+//! Counts of events: they show that runs reach the cases that they should.
 
 use std::collections::BTreeMap;
 
-/// How often what happened.
 #[derive(Debug, Clone, Default)]
 pub struct Stats(BTreeMap<&'static str, u64>);
 
 impl Stats {
-    /// It happened once more.
     pub fn count(&mut self, what: &'static str) {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// How often it happened.
     pub fn get(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or_default()
     }
 
-    /// What happened elsewhere too.
     pub fn add(&mut self, other: &Self) {
         for (what, times) in &other.0 {
             *self.0.entry(what).or_default() += times;

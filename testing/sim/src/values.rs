@@ -1,7 +1,7 @@
-//! The value store of the simulated machine: rows in memory that survive a crash, as far as their steps were complete.
+//! The value store of the simulated machine: rows in memory that survive a crash.
 //!
-//! What must hold: after a crash exactly the completed [`Values::replace`]s are there, and possibly the one in flight. Each
-//! counts as an operation of the simulated disk, so that the power can fail during it, and the disk refuse it.
+//! Invariant: after a crash exactly the completed calls of [`Values::replace`] are there, and possibly the one in flight.
+//! Each call is an operation of the simulated disk, so the power can fail during it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use jeton_engine::values::{CellKeys, MemoryValues, Rows, Values, ValuesError};
 use jeton_wal::disk::{Disk, FaultDisk};
 
-/// How many earlier states are kept, for a store that forgets its last steps.
+/// Number of earlier states for [`SimValues::roll_back`].
 const EARLIER_MAX: usize = 6;
 
-/// Rows that survive a crash.
 pub struct SimValues {
     state: Mutex<State>,
 }
@@ -20,15 +19,14 @@ pub struct SimValues {
 struct State {
     rows: MemoryValues,
     disk: FaultDisk,
-    /// Whether a step in flight at a disk error took effect. The scheduler draws it for each step.
+    /// Whether a call in flight at a disk error takes effect.
     keep_torn: bool,
     refuses: bool,
-    /// The latest last.
+    /// The latest is last.
     earlier: VecDeque<MemoryValues>,
 }
 
 impl SimValues {
-    /// An empty store on this disk.
     pub fn new(disk: FaultDisk) -> Self {
         let state = State {
             rows: MemoryValues::default(),
@@ -44,22 +42,20 @@ impl SimValues {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The machine was started again, with this handle of its disk.
+    /// The machine restarted with this disk.
     pub fn move_to(&self, disk: FaultDisk) {
         self.with(|state| state.disk = disk);
     }
 
-    /// Whether a step that fails was made all the same.
     pub fn set_keep_torn(&self, keep: bool) {
         self.with(|state| state.keep_torn = keep);
     }
 
-    /// Whether every step is refused.
     pub fn set_refuses(&self, refuses: bool) {
         self.with(|state| state.refuses = refuses);
     }
 
-    /// Forgets the last steps, as a store does that was restored from an old copy. Whether there were any.
+    /// Undoes the last calls, as if the store were restored from an old copy. Returns whether there were any.
     pub fn roll_back(&self, steps: usize) -> bool {
         self.with(|state| {
             let keep = state.earlier.len().saturating_sub(steps);

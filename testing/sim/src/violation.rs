@@ -1,22 +1,20 @@
-//! A violation: a promise that was not kept.
+//! A violation of a rule.
 
 use std::fmt;
 
-/// A promise that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule: the name of the checker that noticed.
     pub rule: &'static str,
-    /// What was seen.
     pub what: String,
 }
 
-impl Violation {
-    /// What a checker saw.
-    pub fn new(rule: &'static str, what: impl Into<String>) -> Self {
-        Self { rule, what: what.into() }
-    }
+/// The error of a violated rule; the message is formatted.
+macro_rules! violated {
+    ($rule:expr, $($what:tt)+) => {
+        Err($crate::violation::Violation { rule: $rule, what: format!($($what)+) })
+    };
 }
+pub(crate) use violated;
 
 impl fmt::Display for Violation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,5 +22,4 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Nothing, or what was seen.
 pub type Checked = Result<(), Violation>;

@@ -1,4 +1,4 @@
-//! What clients do in a step: new operations, retries, duplicates, other payloads, reads.
+//! The workload of clients: new operations, retries, duplicates, other payloads, reads.
 
 use jeton_core::{Cell, MissingIdPolicy, OpId, Operation};
 
@@ -10,19 +10,18 @@ use crate::simulation::{Call, CallKind, Simulation};
 use crate::violation::Checked;
 
 impl Simulation {
-    /// A client sends something.
-    pub(crate) fn send_something(&mut self, rng: &mut Rng) {
+    pub(crate) fn send_request(&mut self, rng: &mut Rng) {
         if rng.one_in(6) {
-            return self.branch_out(rng);
+            return self.step_branches(rng);
         }
         let open = |op: &Op| op.id().is_some() && !op.answered && op.in_flight[0] == 0;
         let choice = rng.below(12);
         if choice < 4
-            && let Some(op) = self.some_op(rng, open)
+            && let Some(op) = self.pick_op(rng, open)
         {
             self.attempt(op, 0, rng);
         } else if rng.one_in(self.profile.duplicates)
-            && let Some(op) = self.some_op(rng, |op| op.id().is_some())
+            && let Some(op) = self.pick_op(rng, |op| op.id().is_some())
         {
             // Of an operation in flight, or of one answered earlier.
             let variant = self.variant(op, rng);
@@ -32,7 +31,7 @@ impl Simulation {
         }
     }
 
-    /// Mostly the operation itself, sometimes another payload, if the id is known to be taken.
+    /// Mostly the first payload; sometimes another one, if the id was acknowledged.
     fn variant(&mut self, op: usize, rng: &mut Rng) -> usize {
         let one = &mut self.model.ops[op];
         if rng.one_in(4) && !one.acknowledged.is_empty() {
@@ -42,8 +41,8 @@ impl Simulation {
         0
     }
 
-    /// One of the operations of this kind, rather a late one.
-    fn some_op(&self, rng: &mut Rng, kind: impl Fn(&Op) -> bool) -> Option<usize> {
+    /// An operation of this kind, usually a recent one.
+    fn pick_op(&self, rng: &mut Rng, kind: impl Fn(&Op) -> bool) -> Option<usize> {
         let ops = &self.model.ops;
         if ops.is_empty() {
             return None;
@@ -54,12 +53,12 @@ impl Simulation {
     }
 
     fn send_new(&mut self, rng: &mut Rng) {
-        let made: Vec<u32> =
-            (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
-        if made.is_empty() {
+        let created: Vec<u32> =
+            (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).created).collect();
+        if created.is_empty() {
             return;
         }
-        let table = *rng.pick(&made);
+        let table = *rng.pick(&created);
         let number = self.model.ops.len() as u64;
         let wall = self.clock.wall_millis();
         let client = rng.index(self.clients.len());
@@ -85,14 +84,13 @@ impl Simulation {
         }
     }
 
-    /// Sends an operation, for the first time or again.
     pub(crate) fn attempt(&mut self, op: usize, variant: usize, rng: &mut Rng) {
         let operation = self.model.ops[op].variants[variant].clone();
-        // Without an id a second attempt is another operation.
+        // Without an id, a second attempt is another operation.
         let again = operation.id().is_none() && self.model.ops[op].last_sent > 0;
-        let answer = self.life.as_ref().filter(|_| !again).and_then(|life| life.apply(operation));
+        let answer = self.process.as_ref().filter(|_| !again).and_then(|process| process.apply(operation));
         let Some(answer) = answer else {
-            self.note(format!("operation {op} finds the queue full"));
+            self.note(format!("the queue is full for operation {op}"));
             return;
         };
         self.note(format!("send operation {op}{}", if variant == 0 { "" } else { " (other payload)" }));
@@ -101,15 +99,14 @@ impl Simulation {
         one.last_sent = self.clock.real_millis() + 1;
         let call = Call { what: CallKind::Attempt { op, variant }, answer };
         if rng.one_in(25) {
-            self.note(format!("the answer to operation {op} will be lost"));
-            self.forsake(&call.what);
+            self.note(format!("the response to operation {op} will be lost"));
+            self.abandon(&call.what);
         } else {
             self.calls.push(call);
         }
     }
 
-    /// A client reads a cell.
-    pub(crate) fn read_something(&mut self, rng: &mut Rng) {
+    pub(crate) fn read_random(&mut self, rng: &mut Rng) {
         let table = 1 + rng.below(self.model.tables.len() as u64) as u32;
         let client = rng.index(self.clients.len());
         let cells = client::cells(&self.model.secret, table);
@@ -117,12 +114,13 @@ impl Simulation {
         self.read(client, cell);
     }
 
-    /// Reads a cell.
     pub(crate) fn read(&mut self, client: usize, cell: Cell) {
-        if !self.model.table(cell.table().0).made {
+        if !self.model.table(cell.table().0).created {
             return;
         }
-        let Some(answer) = self.life.as_ref().and_then(|life| life.read(cell.clone())) else { return };
+        let Some(answer) = self.process.as_ref().and_then(|process| process.read(cell.clone())) else {
+            return;
+        };
         let sent = ReadStart {
             durable: self.model.history.durable(cell.partition().0),
             millis: self.model.history.millis(cell.partition().0),
@@ -132,20 +130,18 @@ impl Simulation {
         self.calls.push(Call { what: CallKind::Read { client, cell, sent, least }, answer });
     }
 
-    /// A client waits no longer for an answer.
     pub(crate) fn time_out(&mut self, rng: &mut Rng) -> Checked {
         if !self.calls.is_empty() {
             let call = self.calls.swap_remove(rng.index(self.calls.len()));
             if let CallKind::Attempt { op, .. } = &call.what {
-                self.note(format!("nobody waits for operation {op} any longer"));
+                self.note(format!("the client stops waiting for operation {op}"));
             }
-            self.forsake(&call.what);
+            self.abandon(&call.what);
         }
         Ok(())
     }
 }
 
-/// An operation, for a reader.
 fn shown(operation: &Operation) -> String {
     let id = match operation.id() {
         None => "without an id".to_owned(),

@@ -1,4 +1,4 @@
-//! Every planted bug is found, by a checker that should find it; and without it the same seeds pass.
+//! Every mutation is detected by a checker that must detect it; without it the same seeds pass.
 #![cfg(feature = "mutations")]
 
 use jeton_sim::mutation::{ALL, find};
@@ -19,7 +19,7 @@ fn every_planted_bug_is_found() {
                 let violation = outcome.violation.unwrap();
                 println!("{:24} seed {seed:4} {}: {:.100}", mutation.name, violation.rule, violation.what);
                 needed = needed.max(seed + 1);
-                if !mutation.noticed_by.contains(&violation.rule) {
+                if !mutation.detected_by.contains(&violation.rule) {
                     let rule = violation.rule;
                     missed.push(format!("{} was noticed by {rule}: {}", mutation.name, violation.what));
                 }
@@ -28,7 +28,7 @@ fn every_planted_bug_is_found() {
         }
     }
     assert!(missed.is_empty(), "{missed:#?}");
-    // What was found is the planted bug, not one of the simulator's own.
+    // The violation came from the mutation, not from the simulator.
     let tally = run_all(0..needed, RunOptions::default());
     let failed = tally.failed.map(|(seed, outcome)| (seed, outcome.violation));
     assert!(failed.is_none(), "{failed:?}");

@@ -4,11 +4,10 @@ use jeton_core::{OperationResult, Rejection};
 use jeton_engine::{EngineError, OperationOutcome};
 
 use crate::model::Model;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
 const RULE: &str = "answers";
 
-/// An attempt was answered.
 pub fn check(
     model: &Model,
     op: usize,
@@ -26,27 +25,26 @@ pub fn check(
 }
 
 fn acknowledged(model: &Model, op: usize, variant: usize, answer: &OperationResult) -> Checked {
-    let wrong =
-        |what: String| Err(Violation::new(RULE, format!("operation {op} was answered {answer:?}, {what}")));
+    let wrong = |what: String| violated!(RULE, "operation {op}: response {answer:?}, {what}");
     let partition = model.ops[op].variants[0].partition().0;
     if model.table_of(op).strict() && answer.slot > model.history.durable(partition) {
-        return wrong("which is not durable".into());
+        return wrong("not durable".into());
     }
     if model.ops[op].id().is_none() {
         return Ok(());
     }
-    let Some(take) = model.takes[op].iter().find(|take| take.slot == answer.slot) else {
-        return wrong("but is not in that slot of the log".into());
+    let Some(entry) = model.logged[op].iter().find(|entry| entry.slot == answer.slot) else {
+        return wrong("not in that slot of the log".into());
     };
-    if take.answer != *answer {
-        return wrong(format!("but the log says {:?}", take.answer));
+    if entry.answer != *answer {
+        return wrong(format!("but the log has {:?}", entry.answer));
     }
-    if take.variant != variant {
-        return wrong("although its id was used for another payload".into());
+    if entry.variant != variant {
+        return wrong("but the id was used for another payload".into());
     }
     let first = model.ops[op].acknowledged.iter().find(|(slot, ..)| *slot == answer.slot);
     match first {
-        Some((_, _, first)) if first != answer => wrong(format!("but was answered {first:?} before")),
+        Some((_, _, first)) if first != answer => wrong(format!("but the first response was {first:?}")),
         _ => Ok(()),
     }
 }
@@ -54,29 +52,24 @@ fn acknowledged(model: &Model, op: usize, variant: usize, answer: &OperationResu
 fn probably_seen(model: &Model, op: usize) -> Checked {
     let table = model.table_of(op);
     if !table.ever_probabilistic {
-        return Err(Violation::new(RULE, format!("operation {op} was probably seen, in an exact table")));
+        return violated!(RULE, "operation {op}: \"probably seen\" in an exact table");
     }
-    let mut known = model.takes[op]
+    let mut known = model.logged[op]
         .iter()
-        .filter(|take| !table.strict() || take.slot <= model.history.durable(take.partition));
+        .filter(|entry| !table.strict() || entry.slot <= model.history.durable(entry.partition));
     if table.tight && known.next().is_none() {
-        let what =
-            format!("operation {op} was called probably seen, but it is not in the log (or not durably)");
-        return Err(Violation::new(RULE, what));
+        return violated!(RULE, "operation {op}: \"probably seen\", but not in the durable log");
     }
     Ok(())
 }
 
 fn mismatch(model: &Model, op: usize, variant: usize) -> Checked {
     let strict = model.table_of(op).strict();
-    let known = model.takes[op].iter().any(|take| {
-        take.variant != variant && (!strict || take.slot <= model.history.durable(take.partition))
+    let known = model.logged[op].iter().any(|entry| {
+        entry.variant != variant && (!strict || entry.slot <= model.history.durable(entry.partition))
     });
     if known {
         return Ok(());
     }
-    Err(Violation::new(
-        RULE,
-        format!("operation {op} was answered as another payload of a known id, but none is in the log"),
-    ))
+    violated!(RULE, "operation {op}: rejected as another payload, but the log has no other payload")
 }

@@ -1,4 +1,4 @@
-//! The one invariant above all: acknowledged unique deltas ≤ value ≤ those plus unacknowledged ones.
+//! Counting: acknowledged unique deltas ≤ value ≤ those plus unacknowledged ones.
 //!
 //! Uses only the requests and responses of clients. Applies to counters that are only added to.
 
@@ -6,27 +6,25 @@ use jeton_core::Cell;
 
 use crate::model::Model;
 use crate::model::value::ModelValue;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
 const RULE: &str = "counting";
 
-/// A cell was read. `least` is what was acknowledged when the read was sent.
+/// Checks a read. `least` is the acknowledged sum when the read was sent.
 pub fn check(model: &Model, cell: &Cell, least: i128, held: &ModelValue) -> Checked {
     let value = match held {
         ModelValue::Nothing => 0,
         ModelValue::Counter(value) => i128::from(*value),
         ModelValue::Bytes(_) | ModelValue::Until(..) => {
-            return Err(Violation::new(RULE, format!("{cell:?} is {held:?}, and was only added to")));
+            return violated!(RULE, "{cell:?} is {held:?}, but is only added to");
         }
     };
     let (_, most) = model.sums(cell);
     if value < least {
-        let what = format!("{cell:?} is at {value}, but {least} is acknowledged");
-        return Err(Violation::new(RULE, what));
+        return violated!(RULE, "{cell:?} is {value}, but {least} is acknowledged");
     }
     if value > most {
-        let what = format!("{cell:?} is at {value}, but all that was asked for comes to {most}");
-        return Err(Violation::new(RULE, what));
+        return violated!(RULE, "{cell:?} is {value}, but all requests sum to {most}");
     }
     Ok(())
 }

@@ -4,22 +4,21 @@ use jeton_core::Cell;
 
 use crate::model::Model;
 use crate::model::value::ModelValue;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
 const RULE: &str = "reads";
 
-/// What was known when a read was sent.
 #[derive(Debug, Clone)]
 pub struct ReadStart {
-    /// Slots of the partition that were durable.
+    /// The last durable slot of the partition.
     pub durable: u64,
     /// The time of its last entry, in milliseconds.
     pub millis: u64,
-    /// What the client had seen there.
+    /// The value that the client read before.
     pub seen: Option<i64>,
 }
 
-/// A cell was read, when it was `latest` at the latest.
+/// Checks a read that was answered at the time `latest` or earlier.
 pub fn check(
     model: &Model,
     cell: &Cell,
@@ -33,32 +32,29 @@ pub fn check(
     if let Some(until) = held.until()
         && until <= sent.millis
     {
-        let what = format!("{cell:?} was read as {held:?}, which was over when the read was sent");
-        return Err(Violation::new(RULE, what));
+        return violated!(RULE, "{cell:?} was read as {held:?}, which had expired when the read was sent");
     }
     if !model.history.has_held(cell, (sent.durable, to), latest, held) {
-        let what = format!(
-            "{cell:?} was read as {held:?}, which it did not hold after slots {} to {to}",
+        return violated!(
+            RULE,
+            "{cell:?} was read as {held:?}, which it was not after slots {} to {to}",
             sent.durable
         );
-        return Err(Violation::new(RULE, what));
     }
     if let (ModelValue::Counter(value), Some(seen), true) = (held, sent.seen, add_only && strict)
         && *value < seen
     {
-        let what = format!("{cell:?} was read as {value} by a client that had seen {seen}");
-        return Err(Violation::new(RULE, what));
+        return violated!(RULE, "{cell:?} was read as {value} by a client that had read {seen}");
     }
     Ok(())
 }
 
-/// After a crash: what anybody ever read of a cell that is only added to is still in it.
+/// Checks after a crash: an add-only counter is not below a value that a client read.
 pub fn check_kept(model: &Model, cell: &Cell, seen: i64) -> Checked {
     let strict = model.table(cell.table().0).strict();
     match model.history.held(cell) {
         ModelValue::Counter(value) if value < seen && strict => {
-            let what = format!("{cell:?} was read as {seen}, and a crash took it back to {value}");
-            Err(Violation::new(RULE, what))
+            violated!(RULE, "{cell:?} was read as {seen}, and is {value} after a crash")
         }
         _ => Ok(()),
     }

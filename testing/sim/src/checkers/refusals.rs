@@ -6,11 +6,11 @@ use jeton_engine::{EngineError, OperationOutcome};
 use crate::clock::SimClock;
 use crate::model::Model;
 use crate::model::branch::BranchModel;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
 const RULE: &str = "refusals";
 
-/// An attempt was answered, and is accounted for.
+/// Checks a response that the model has recorded.
 pub fn check(
     model: &Model,
     op: usize,
@@ -19,30 +19,29 @@ pub fn check(
 ) -> Checked {
     let Err(refusal) = reply else { return Ok(()) };
     let one = &model.ops[op];
-    if !one.in_doubt() && one.acknowledged.is_empty() && !model.takes[op].is_empty() {
-        // A relaxed table acknowledges what a crash takes; the takes went with it.
-        let what = format!(
-            "operation {op} was never anything but refused, at last with \"{refusal}\", and is in the log"
+    if !one.in_doubt() && one.acknowledged.is_empty() && !model.logged[op].is_empty() {
+        // A relaxed table can lose acknowledged operations in a crash; the model has removed their entries.
+        return violated!(
+            RULE,
+            "operation {op} was always rejected, last with \"{refusal}\", and is in the log"
         );
-        return Err(Violation::new(RULE, what));
     }
     match refusal {
         EngineError::Rejected(rejection) => reason(model, op, rejection, clock),
         EngineError::NoSuchTable(table) => {
-            Err(Violation::new(RULE, format!("there is no table {table}, says the store")))
+            violated!(RULE, "the store does not know table {table}")
         }
         _ => Ok(()),
     }
 }
 
 fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> Checked {
-    let unfounded =
-        || Err(Violation::new(RULE, format!("operation {op} was refused without reason: {rejection}")));
+    let unfounded = || violated!(RULE, "operation {op} was rejected without a reason: {rejection}");
     let id = model.ops[op].id();
     let table = model.table_of(op);
     let dated = id.and_then(OpId::dated).map(|dated| dated.as_nanos() / 1_000_000);
-    let takes =
-        || model.takes.iter().flatten().filter(|take| model.ops[take.op].table() == model.ops[op].table());
+    let logged =
+        || model.logged.iter().flatten().filter(|entry| model.ops[entry.op].table() == model.ops[op].table());
     match (rejection, id, dated) {
         (Rejection::Expired { now, .. }, _, Some(dated)) => {
             let now = now.as_nanos() / 1_000_000;
@@ -61,16 +60,15 @@ fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> 
             }
         }
         (Rejection::UnknownSession { floor }, _, _) if *floor > model.bound.latest(clock) => {
-            let what = format!("operation {op} was refused by a floor that is later than it can be: {floor}");
-            Err(Violation::new(RULE, what))
+            violated!(RULE, "operation {op} was rejected by a floor in the future: {floor}")
         }
         (
             Rejection::Fenced { .. } | Rejection::UnknownSession { .. },
             Some(OpId::Sequenced { epoch, .. }),
             _,
         ) => {
-            let mut others = takes().filter(|take| {
-                matches!(model.ops[take.op].id(), Some(OpId::Sequenced { epoch: its, .. }) if its >= epoch)
+            let mut others = logged().filter(|entry| {
+                matches!(model.ops[entry.op].id(), Some(OpId::Sequenced { epoch: its, .. }) if its >= epoch)
             });
             if others.next().is_some() { Ok(()) } else { unfounded() }
         }

@@ -1,9 +1,9 @@
-//! The store's time: never faster than real time by more than an eighth, whatever the wall clock does while it runs.
+//! The store clock gains at most an eighth on real time, whatever the wall clock does while the process runs.
 
 use crate::clock::SimClock;
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
-/// The latest that it can be on the store's timeline.
+/// Upper bound of the store clock.
 #[derive(Debug, Default)]
 pub struct TimeBound {
     begin: u64,
@@ -11,25 +11,24 @@ pub struct TimeBound {
 }
 
 impl TimeBound {
-    /// The machine starts: its wall clock is believed then, if it is not behind.
+    /// A process starts. It trusts the wall clock, unless that is behind.
     pub fn begin(&mut self, clock: &SimClock) {
         self.begin = self.latest(clock).max(clock.wall_millis());
         self.real = clock.real_millis();
     }
 
-    /// The latest that it can be now, in milliseconds.
+    /// The bound now, in milliseconds.
     pub fn latest(&self, clock: &SimClock) -> u64 {
         let passed = clock.real_millis() - self.real;
         self.begin + passed + passed / 8 + 1
     }
 
-    /// An error if it cannot be so late.
     pub fn check(&self, millis: u64, clock: &SimClock) -> Checked {
         let latest = self.latest(clock);
         if millis <= latest {
             return Ok(());
         }
         let ahead = millis - latest;
-        Err(Violation::new("time", format!("the store's time is {ahead} ms later than it can be")))
+        violated!("time", "the store clock is {ahead} ms ahead of its bound")
     }
 }

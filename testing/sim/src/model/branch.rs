@@ -1,45 +1,37 @@
-//! A branch of a transaction: the requests, the decision and the responses of its coordinator, and its log entries.
+//! The model of a branch: requests, decision and responses of its coordinator, and its log entries.
 
 use jeton_core::{Addition, Branch, BranchOutcome, Cell, PartitionId};
 
-/// A branch.
 #[derive(Debug, Clone)]
 pub struct BranchModel {
-    /// What is to be held.
     pub branch: Branch,
-    /// Where.
     pub partition: PartitionId,
-    /// How it is to end, once that is decided: it stays so.
+    /// The decision of the coordinator, which is final.
     pub decided: Option<BranchOutcome>,
-    /// Whether it was acknowledged that it is held.
+    /// Whether a prepare was acknowledged.
     pub voted: bool,
-    /// Whether its end was acknowledged.
+    /// Whether an outcome was acknowledged.
     pub ended: bool,
-    /// What the log says of it, and where.
+    /// Slots of its log entries, and what they record.
     pub logged: Vec<(u64, BranchLogState)>,
 }
 
-/// What the log says of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchLogState {
-    /// It is held.
-    Held,
-    /// It has ended.
+    Prepared,
     Ended(BranchOutcome),
 }
 
 impl BranchModel {
-    /// A branch that nobody has asked for yet.
     pub fn new(branch: Branch, partition: PartitionId) -> Self {
         Self { branch, partition, decided: None, voted: false, ended: false, logged: Vec::new() }
     }
 
-    /// What it adds to a cell.
     pub fn addition(&self, cell: &Cell) -> Option<&Addition> {
         self.branch.additions().iter().find(|one| one.cell == *cell)
     }
 
-    /// What is certain to be in the sum of a cell, and what may be. It counts once if it is committed, and never otherwise.
+    /// The least and the most that the branch contributes to the sum of a cell.
     pub fn bounds(&self, cell: &Cell) -> (i128, i128) {
         let delta = self.addition(cell).map_or(0, |one| i128::from(one.delta));
         match self.decided {

@@ -1,37 +1,32 @@
-//! What was decided, in order: every entry of every partition's log, from the first on, trimmed or not.
+//! The history: every entry of every partition's log in order, trimmed or not.
 //!
-//! What must hold: a slot is written once, and what was durable stays. What an entry says of an operation is what the model makes of
-//! it. The history receives entries when they are staged, of their durability when they are settled, and of those that a
-//! crash took.
+//! Invariants: a slot is written once, and durable entries stay. The result in an entry is the result that the model computes.
+//! Entries are added when they are appended, marked when they are durable, and removed when a crash lost them.
 
 use std::collections::BTreeMap;
 
 use jeton_core::{Addition, Cell, Change, Operation, OperationResult, Value};
 
 use super::value::{ModelValue, effect};
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, violated};
 
 const RULE: &str = "history";
 
-/// The history of a partition.
 #[derive(Debug, Default)]
 pub struct Partition {
-    /// The bytes of its entries, from slot 1 on.
     pub entries: Vec<Vec<u8>>,
-    /// Slots up to here are durable.
     pub durable: u64,
     /// The time of the last entry, in milliseconds.
     pub millis: u64,
 }
 
-/// What a cell came to hold.
+/// A value of a cell.
 #[derive(Debug, Clone)]
 struct Past {
     slot: u64,
     held: ModelValue,
 }
 
-/// The history of all partitions and of all cells.
 #[derive(Debug, Default)]
 pub struct History {
     partitions: BTreeMap<u16, Partition>,
@@ -39,22 +34,18 @@ pub struct History {
 }
 
 impl History {
-    /// A partition's history.
     pub fn partition(&self, number: u16) -> Option<&Partition> {
         self.partitions.get(&number)
     }
 
-    /// All partitions with a history.
     pub fn partitions(&self) -> impl Iterator<Item = (u16, &Partition)> {
         self.partitions.iter().map(|(number, partition)| (*number, partition))
     }
 
-    /// The slots of a partition that were decided.
     pub fn last(&self, number: u16) -> u64 {
         self.partition(number).map_or(0, |partition| partition.entries.len() as u64)
     }
 
-    /// The slots of a partition that are durable.
     pub fn durable(&self, number: u16) -> u64 {
         self.partition(number).map_or(0, |partition| partition.durable)
     }
@@ -64,43 +55,40 @@ impl History {
         self.partition(number).map_or(0, |partition| partition.millis)
     }
 
-    /// An entry was staged.
     pub fn stage(&mut self, number: u16, slot: u64, bytes: &[u8], millis: u64) -> Checked {
         let partition = self.partitions.entry(number).or_default();
         let expected = partition.entries.len() as u64 + 1;
         if slot != expected {
-            return Err(Violation::new(
+            return violated!(
                 RULE,
-                format!("slot {slot} of partition {number} is written, but slot {expected} is the next"),
-            ));
+                "slot {slot} of partition {number} is appended, but the next slot is {expected}"
+            );
         }
         if millis < partition.millis {
             let before = partition.millis;
-            let what = format!("the time of partition {number} goes back from {before} to {millis}");
-            return Err(Violation::new(RULE, what));
+            return violated!(RULE, "the time of partition {number} goes back from {before} to {millis}");
         }
         partition.millis = millis;
         partition.entries.push(bytes.to_vec());
         Ok(())
     }
 
-    /// An operation in the entry that was staged last: does it follow from what was before?
+    /// Checks an operation in the last entry against the state before it, and applies it.
     pub fn apply(&mut self, number: u16, operation: &Operation, answer: &OperationResult) -> Checked {
         let (slot, millis) = (self.last(number), self.millis(number));
         let Some(effect) = effect(operation.changes(), |cell| self.held(cell).at(millis)) else {
-            return Err(Violation::new(
+            return violated!(
                 RULE,
-                format!(
-                    "an operation that cannot be made is in slot {slot} of partition {number}: {operation:?}"
-                ),
-            ));
+                "slot {slot} of partition {number} has an operation that must be rejected: {operation:?}"
+            );
         };
         if (effect.applied, &effect.values[..]) != (answer.applied, answer.values.as_slice()) {
-            let what = format!(
-                "slot {slot} of partition {number} says {answer:?} of {operation:?}, but it comes to applied: {}, {:?}",
-                effect.applied, effect.values
+            return violated!(
+                RULE,
+                "slot {slot} of partition {number} has {answer:?} for {operation:?}, expected applied: {}, {:?}",
+                effect.applied,
+                effect.values
             );
-            return Err(Violation::new(RULE, what));
         }
         for (cell, held) in effect.cells {
             self.cells.entry(cell).or_default().push(Past { slot, held });
@@ -108,7 +96,7 @@ impl History {
         Ok(())
     }
 
-    /// A branch is committed in the entry that was staged last: does it follow from what was before, and is it what was promised?
+    /// Checks a commit in the last entry against the state before it and the bounds of its additions, and applies it.
     pub fn commit(&mut self, number: u16, additions: &[Addition], values: &[Value]) -> Checked {
         let (slot, millis) = (self.last(number), self.millis(number));
         let changes: Vec<(Cell, Change)> =
@@ -118,45 +106,44 @@ impl History {
         let expected: Option<Vec<ModelValue>> =
             effect.map(|effect| additions.iter().map(|one| effect.cells[&one.cell].clone()).collect());
         if expected.as_ref() != Some(&after) {
-            let what = format!(
-                "the branch that slot {slot} of partition {number} commits comes to {expected:?}, not to {after:?}"
+            return violated!(
+                RULE,
+                "the commit in slot {slot} of partition {number} has {after:?}, expected {expected:?}"
             );
-            return Err(Violation::new(RULE, what));
         }
         for (one, (held, value)) in additions.iter().zip(after.into_iter().zip(values)) {
             let counter = value.counter().unwrap_or_default();
             if one.min.is_some_and(|min| counter < min) || one.max.is_some_and(|max| counter > max) {
-                let what = format!(
-                    "{one:?} is committed in slot {slot} of partition {number}, which makes it {counter}"
+                return violated!(
+                    "branches",
+                    "the commit in slot {slot} of partition {number} violates {one:?}: {counter}"
                 );
-                return Err(Violation::new("branches", what));
             }
             self.cells.entry(one.cell.clone()).or_default().push(Past { slot, held });
         }
         Ok(())
     }
 
-    /// Slots up to here are durable.
     pub fn settle(&mut self, number: u16, slot: u64) {
         if let Some(partition) = self.partitions.get_mut(&number) {
             partition.durable = partition.durable.max(slot);
         }
     }
 
-    /// The process ended, and the log holds slots up to here; the last of them is of this time.
+    /// The process ended, and the log ends at slot `last`. `millis` returns the time of an entry.
     pub fn cut(&mut self, number: u16, last: u64, millis: impl Fn(&[u8]) -> u64) -> Checked {
         let Some(partition) = self.partitions.get_mut(&number) else {
             return match last {
                 0 => Ok(()),
-                _ => Err(Violation::new(RULE, format!("partition {number} has a log that nobody wrote"))),
+                _ => violated!(RULE, "partition {number} has an unexpected log"),
             };
         };
         let (durable, decided) = (partition.durable, partition.entries.len() as u64);
         if last < durable || last > decided {
-            let what = format!(
+            return violated!(
+                RULE,
                 "after the crash the log of partition {number} ends at slot {last}; slot {durable} was durable, {decided} decided"
             );
-            return Err(Violation::new(RULE, what));
         }
         partition.entries.truncate(last as usize);
         partition.durable = last;
@@ -169,13 +156,13 @@ impl History {
         Ok(())
     }
 
-    /// What a cell holds, by all that was decided, or held until it was over.
+    /// The value of a cell after the last entry, expired or not.
     pub fn held(&self, cell: &Cell) -> ModelValue {
         let last = self.cells.get(cell).and_then(|pasts| pasts.last());
         last.map_or(ModelValue::Nothing, |past| past.held.clone())
     }
 
-    /// Whether a cell held this at some time from after slot `from` to after slot `to`, if it is now `latest` at the latest.
+    /// Whether a cell had this value after a slot in `from..=to`, at the time `latest` or earlier.
     pub fn has_held(&self, cell: &Cell, (from, to): (u64, u64), latest: u64, held: &ModelValue) -> bool {
         let Some(pasts) = self.cells.get(cell) else { return *held == ModelValue::Nothing };
         let is_it = |past: &ModelValue| {

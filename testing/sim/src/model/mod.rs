@@ -1,7 +1,7 @@
-//! The model: what must be, worked out apart from the engine.
+//! The model: the expected state, computed independently of the engine.
 //!
-//! It records the requests and responses of clients and the appends to the log; of the engine's code it uses the encoding of log entries
-//! and nothing else. The checkers compare.
+//! It records the requests and responses of clients and the appends to the log. It shares only the encoding of log entries
+//! with the engine. The checkers compare both.
 
 pub mod branch;
 pub mod history;
@@ -16,95 +16,82 @@ use jeton_core::{BranchLogItem, Cell, Entry, LogItem, OpId, OperationResult, Sec
 use crate::checkers::{branches, recount, time::TimeBound};
 use crate::clock::SimClock;
 use crate::log::{ObservedWrite, WriteObserver};
-use crate::violation::{Checked, Violation};
+use crate::violation::{Checked, Violation, violated};
 use branch::{BranchLogState, BranchModel};
 use history::History;
 use op::Op;
 use table::TableModel;
 
-/// An operation in the log.
 #[derive(Debug, Clone)]
 pub struct LoggedOperation {
-    /// Which operation, and which of its payloads.
+    /// Index in [`Model::ops`].
     pub op: usize,
-    /// Which payload.
+    /// Index in [`Op::variants`].
     pub variant: usize,
-    /// Where.
     pub partition: u16,
-    /// Where in its log.
     pub slot: u64,
-    /// The response.
     pub answer: OperationResult,
-    /// When it was staged, in real milliseconds.
+    /// Real time of the append, in milliseconds.
     pub real: u64,
-    /// In which life of the machine.
-    pub life: u64,
-    /// How long its id was to be remembered, in milliseconds.
+    /// Number of the start of the machine in which it was appended.
+    pub start: u64,
+    /// Opaque window of the table then, in milliseconds.
     pub opaque_window: u64,
 }
 
-/// What must be.
 #[derive(Debug)]
 pub struct Model {
-    /// The operations.
     pub ops: Vec<Op>,
-    /// The branches of transactions: that of number 7 is called `b7`.
+    /// The branches; number 7 has the name `b7`.
     pub branches: Vec<BranchModel>,
-    /// The tables: the first has number 1.
+    /// The tables, from number 1.
     pub tables: Vec<TableModel>,
-    /// What was decided.
     pub history: History,
-    /// By operation: where in the log it is.
-    pub takes: Vec<Vec<LoggedOperation>>,
-    /// The store's secret: where a row is depends on it.
+    pub logged: Vec<Vec<LoggedOperation>>,
+    /// The secret of the store, which determines the partition of a row.
     pub secret: Secret,
-    /// The latest that it can be on the store's timeline.
     pub bound: TimeBound,
-    /// How many times the machine was started.
-    pub life: u64,
+    /// How often the machine was started.
+    pub starts: u64,
     ids: HashMap<(u32, OpId), usize>,
-    /// Staged and not settled.
+    /// Appended and not durable.
     staged: Vec<ObservedWrite>,
 }
 
 impl Model {
-    /// Of a store without tables.
     pub fn new(secret: Secret) -> Self {
         Self {
             ops: Vec::new(),
             branches: Vec::new(),
             tables: Vec::new(),
             history: History::default(),
-            takes: Vec::new(),
+            logged: Vec::new(),
             secret,
             bound: TimeBound::default(),
-            life: 0,
+            starts: 0,
             ids: HashMap::new(),
             staged: Vec::new(),
         }
     }
 
-    /// An operation that a client is going to ask for.
     pub fn add(&mut self, op: Op) -> usize {
         if let Some(id) = op.id() {
             self.ids.insert((op.table(), id.clone()), self.ops.len());
         }
         self.ops.push(op);
-        self.takes.push(Vec::new());
+        self.logged.push(Vec::new());
         self.ops.len() - 1
     }
 
-    /// The table of an operation.
     pub fn table_of(&self, op: usize) -> &TableModel {
         self.table(self.ops[op].table())
     }
 
-    /// The table of this number.
     pub fn table(&self, number: u32) -> &TableModel {
         &self.tables[number as usize - 1]
     }
 
-    /// Appends since the last call.
+    /// Takes the appends since the last call.
     pub fn absorb(&mut self, tap: WriteObserver, clock: &SimClock) -> Checked {
         for one in &tap.staged {
             self.stage(one, clock)?;
@@ -123,8 +110,9 @@ impl Model {
 
     fn stage(&mut self, one: &ObservedWrite, clock: &SimClock) -> Checked {
         let (partition, slot) = (one.log.0, one.slot.0);
-        let unreadable = |error: jeton_core::codec::DecodeError| {
-            Violation::new("history", format!("slot {slot} of partition {partition}: {error}"))
+        let unreadable = |error: jeton_core::codec::DecodeError| Violation {
+            rule: "history",
+            what: format!("slot {slot} of partition {partition}: {error}"),
         };
         let entry = Entry::read(slot, &one.bytes).map_err(unreadable)?;
         let millis = entry.step().time.as_nanos() / 1_000_000;
@@ -146,17 +134,17 @@ impl Model {
                 Some((*op, variant))
             });
             let Some((op, variant)) = of else {
-                let what = format!(
-                    "slot {slot} of partition {partition} holds what nobody asked for: {operation:?}"
+                return violated!(
+                    "history",
+                    "slot {slot} of partition {partition} has an unknown operation: {operation:?}"
                 );
-                return Err(Violation::new("history", what));
             };
             let opaque_window = self.table_of(op).settings.opaque_window.as_millis() as u64;
             let answer = decision.answer;
-            let (real, life) = (clock.real_millis(), self.life);
-            let take = LoggedOperation { op, variant, partition, slot, answer, real, life, opaque_window };
-            recount::check(self, &take, clock)?;
-            self.takes[op].push(take);
+            let (real, start) = (clock.real_millis(), self.starts);
+            let entry = LoggedOperation { op, variant, partition, slot, answer, real, start, opaque_window };
+            recount::check(self, &entry, clock)?;
+            self.logged[op].push(entry);
         }
         Ok(())
     }
@@ -169,13 +157,15 @@ impl Model {
                 .is_some_and(|one| one.partition.0 == partition && one.branch.name() == step.name())
         };
         let Some(number) = number.filter(known) else {
-            let what = format!("slot {slot} of partition {partition} holds a branch of nobody: {step:?}");
-            return Err(Violation::new("branches", what));
+            return violated!(
+                "branches",
+                "slot {slot} of partition {partition} has an unknown branch: {step:?}"
+            );
         };
         branches::logged(self, number, step)?;
         let one = &mut self.branches[number];
         one.logged.push(match step {
-            BranchLogItem::Prepared(_) => (slot, BranchLogState::Held),
+            BranchLogItem::Prepared(_) => (slot, BranchLogState::Prepared),
             BranchLogItem::Finished { outcome: ending, values, .. } => {
                 if !values.is_empty() {
                     self.history.commit(partition, one.branch.additions(), values)?;
@@ -186,8 +176,8 @@ impl Model {
         Ok(())
     }
 
-    /// The process ended: of a partition's log this is left. What was acknowledged and is lost is taken off the accounts, which only
-    /// a relaxed table may come to.
+    /// The process ended, and the log of a partition ends at slot `last`. Removes lost operations, also acknowledged ones of a
+    /// relaxed table.
     pub fn cut(&mut self, partition: u16, last: u64) -> Checked {
         let millis =
             |bytes: &[u8]| Entry::read(1, bytes).map_or(0, |entry| entry.step().time.as_nanos() / 1_000_000);
@@ -196,8 +186,8 @@ impl Model {
         for one in self.branches.iter_mut().filter(|one| one.partition.0 == partition) {
             one.logged.retain(|(slot, _)| *slot <= last);
         }
-        for takes in &mut self.takes {
-            takes.retain(|take| take.partition != partition || take.slot <= last);
+        for logged in &mut self.logged {
+            logged.retain(|entry| entry.partition != partition || entry.slot <= last);
         }
         for (number, op) in self.ops.iter_mut().enumerate() {
             if op.variants[0].partition().0 != partition {
@@ -207,25 +197,20 @@ impl Model {
             if let Some((slot, ..)) = lost
                 && self.tables[op.table() as usize - 1].strict()
             {
-                let what = format!(
-                    "operation {number} was acknowledged in slot {slot} of partition {partition}, which a crash took"
+                return violated!(
+                    "durability",
+                    "a crash lost slot {slot} of partition {partition} with the acknowledged operation {number}"
                 );
-                return Err(Violation::new("durability", what));
             }
             op.acknowledged.retain(|(slot, ..)| *slot <= last);
         }
         Ok(())
     }
 
-    /// What is certain to be in a cell that only ever is added to, and what may be beside it.
+    /// The least and the most that an add-only counter can be.
     pub fn sums(&self, cell: &Cell) -> (i128, i128) {
         let bounds = self.ops.iter().filter(|op| op.table() == cell.table().0).map(|op| op.bounds(cell));
         let branches = self.branches.iter().map(|branch| branch.bounds(cell));
         bounds.chain(branches).fold((0, 0), |(least, most), (sure, maybe)| (least + sure, most + maybe))
-    }
-
-    /// The takes of an operation that are durable.
-    pub fn durable_takes(&self, op: usize) -> impl Iterator<Item = &LoggedOperation> {
-        self.takes[op].iter().filter(|take| take.slot <= self.history.durable(take.partition))
     }
 }

@@ -1,26 +1,24 @@
-//! An operation as its client knows it: what was asked, how often, and what came back.
+//! An operation as its client knows it: payloads, attempts and responses.
 
 use jeton_core::{Cell, Change, OpId, Operation, OperationResult};
 
-/// An operation of a client, under one id.
 #[derive(Debug, Clone)]
 pub struct Op {
     /// The client's operation; the others are other payloads under the same id.
     pub variants: Vec<Operation>,
     /// Attempts in flight, by variant.
     pub in_flight: Vec<usize>,
-    /// Attempts of which nobody knows what became, by variant.
+    /// Attempts with an unknown outcome, by variant.
     pub unknown: Vec<usize>,
-    /// Acknowledged: the slot, the variant, and whether a bound refused it.
+    /// Acknowledged results: slot, variant, result.
     pub acknowledged: Vec<(u64, usize, OperationResult)>,
-    /// Whether the client has an answer, and will not ask again of itself.
+    /// Whether the client has a response and stops retrying.
     pub answered: bool,
-    /// When it was last sent, in real milliseconds.
+    /// Real time of the last attempt, in milliseconds.
     pub last_sent: u64,
 }
 
 impl Op {
-    /// An operation that was never sent.
     pub fn new(operation: Operation) -> Self {
         Self {
             variants: vec![operation],
@@ -32,22 +30,20 @@ impl Op {
         }
     }
 
-    /// The id.
     pub fn id(&self) -> Option<&OpId> {
         self.variants[0].id()
     }
 
-    /// The number of its table.
     pub fn table(&self) -> u32 {
         self.variants[0].table().0
     }
 
-    /// Whether its id is remembered for a time only.
+    /// Whether the id counts once only within its window.
     pub fn is_opaque(&self) -> bool {
         matches!(self.id(), Some(OpId::Opaque(_)))
     }
 
-    /// Another payload under the same id.
+    /// Adds another payload under the same id.
     pub fn add_variant(&mut self, operation: Operation) -> usize {
         if let Some(at) = self.variants.iter().position(|variant| *variant == operation) {
             return at;
@@ -63,7 +59,7 @@ impl Op {
         self.in_flight.iter().chain(&self.unknown).any(|attempts| *attempts > 0)
     }
 
-    /// What a variant adds to a cell that only ever is added to.
+    /// The sum that a variant adds to a cell.
     pub fn delta(&self, variant: usize, cell: &Cell) -> i128 {
         let of_cell = self.variants[variant].changes().filter(|(its, _)| its == cell);
         let deltas = of_cell.map(|(_, change)| match change {
@@ -73,8 +69,8 @@ impl Op {
         deltas.sum()
     }
 
-    /// What is certain to be in the sum of a cell, and what may be beside it. An id counts once, however often it was acknowledged;
-    /// an opaque one counts again when its window is over, which the checker of recounts judges.
+    /// The least and the most that the operation contributes to the sum of a cell. An id counts once, however often it was
+    /// acknowledged; an opaque id counts again after its window, which `recount` checks.
     pub fn bounds(&self, cell: &Cell) -> (i128, i128) {
         let counted = if self.is_opaque() { usize::MAX } else { 1 };
         let acknowledged = self.acknowledged.iter().take(counted).filter(|(_, _, answer)| answer.applied);

@@ -1,21 +1,18 @@
-//! What cells hold and what changes make of them, written a second time and apart from the engine's code.
+//! Values and changes: a second implementation, independent of the engine.
 
 use std::collections::BTreeMap;
 
 use jeton_core::limits::CELL_BYTES_MAX;
 use jeton_core::{Cell, Change, Check, Value};
 
-/// What a cell holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ModelValue {
-    /// Nothing, which counts as zero.
+    /// An empty cell, which counts as zero.
     #[default]
     Nothing,
-    /// A counter.
     Counter(i64),
-    /// Plain bytes.
     Bytes(Vec<u8>),
-    /// Either, until this time of the store: then nothing.
+    /// A value that expires at this time of the store.
     Until(u64, Box<ModelValue>),
 }
 
@@ -29,12 +26,11 @@ impl ModelValue {
         }
     }
 
-    /// When it is over, if it ever is.
     pub fn until(&self) -> Option<u64> {
         if let Self::Until(until, _) = self { Some(*until) } else { None }
     }
 
-    /// What is left of it at this time.
+    /// The value at this time: empty if it has expired.
     pub fn at(self, millis: u64) -> Self {
         if self.until().is_some_and(|until| until <= millis) { Self::Nothing } else { self }
     }
@@ -53,7 +49,7 @@ impl ModelValue {
         }
     }
 
-    /// What the engine says that a cell holds.
+    /// A value of the engine.
     pub fn of(value: Option<&Value>) -> Self {
         match value {
             None => Self::Nothing,
@@ -64,19 +60,17 @@ impl ModelValue {
     }
 }
 
-/// What an operation comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
-    /// Whether no bound refused it.
+    /// False if a bound or a check refused it.
     pub applied: bool,
-    /// The answer: a counter for each change.
+    /// A counter for each change.
     pub values: Vec<Option<i64>>,
-    /// What each cell holds afterwards.
     pub cells: BTreeMap<Cell, ModelValue>,
 }
 
-/// What changes come to, one after the other, all or none; nothing if they cannot be made at all: beyond 64 bits, or adding to
-/// what is no counter.
+/// Applies changes in order, all or none. `None` if they are rejected: an overflow, an addition to bytes, or a cell that
+/// becomes too large.
 pub fn effect<'a>(
     changes: impl Iterator<Item = &'a (Cell, Change)>,
     look: impl Fn(&Cell) -> ModelValue,
