@@ -1,17 +1,17 @@
-//! The corpus of a fuzz target, tried again without the fuzzer: included by the `tests/corpus.rs` of the crates.
+//! Replays the corpus of a fuzz target without the fuzzer. The corpus tests of the crates include this file.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Inputs as the product writes them, by name.
+/// Valid inputs, by name.
 pub type Seeds = Vec<(&'static str, Vec<u8>)>;
 
 fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/fuzz/corpus").join(target)
 }
 
-/// Calls `check` with every input of a target. There must be some: a test that tries nothing never fails.
+/// Calls `check` with every input of a target, of which there must be at least ten.
 pub fn each(target: &str, check: impl Fn(&[u8])) {
     let folder = folder(target);
     let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -19,14 +19,14 @@ pub fn each(target: &str, check: impl Fn(&[u8])) {
     for file in files {
         let path = file.expect("a file of the corpus").path();
         let input = fs::read(&path).expect("an input of the corpus");
-        let held = catch_unwind(AssertUnwindSafe(|| check(&input)));
-        assert!(held.is_ok(), "what must hold does not for {}", path.display());
+        let passed = catch_unwind(AssertUnwindSafe(|| check(&input)));
+        assert!(passed.is_ok(), "the check failed for {}", path.display());
         count += 1;
     }
     assert!(count >= 10, "{} has {count} inputs", folder.display());
 }
 
-/// The seeds are in the corpus as they are written today. With `JETON_SEEDS=write` they are put there.
+/// Checks that the seeds are in the corpus as they are encoded today; `JETON_SEEDS=write` writes them.
 pub fn seeds(target: &str, seeds: &Seeds) {
     let folder = folder(target);
     for (name, bytes) in seeds {
@@ -36,6 +36,10 @@ pub fn seeds(target: &str, seeds: &Seeds) {
             fs::write(&path, bytes).expect("room for a seed");
         }
         let kept = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(kept == *bytes, "{} is not what is written today", path.display());
+        assert!(
+            kept == *bytes,
+            "{} is not encoded as today; write it with JETON_SEEDS=write",
+            path.display()
+        );
     }
 }

@@ -53,7 +53,7 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
-    #[error("an id is text")]
+    #[error("an id is UTF-8 text")]
     NotText,
     #[error("the table takes ids of several formats; begin the id with one of {0}")]
     Untagged(Formats),

@@ -68,8 +68,8 @@ pub enum OperationError {
     #[error("the changes of one operation are in one table; an id counts once per table")]
     SeveralTables,
     #[error(
-        "the changes of one operation must be in one partition (put them in one row to be sure): \
-         changing several partitions at once takes a transaction, and this store has none yet"
+        "the changes of one operation must be in one partition: use one row, rows with the same tag in braces, or a \
+         transaction"
     )]
     SeveralPartitions,
     #[error(transparent)]

@@ -57,8 +57,9 @@ pub fn check_name(name: &str) -> Result<(), SettingsError> {
     if valid {
         return Ok(());
     }
-    let why =
-        format!("{name:?} is no name: 1 to 64 of a-z, 0-9, '.', '_', '-', the first a letter or a digit");
+    let why = format!(
+        "{name:?} is not a valid name: 1 to 64 of a-z, 0-9, '.', '_', '-', the first a letter or a digit"
+    );
     Err(SettingsError { setting: "table", why })
 }
 
@@ -153,14 +154,15 @@ impl Table {
     pub fn change(&self, settings: TableSettings, now: Timestamp) -> Result<Self, SettingsError> {
         let mut past = self.past.clone();
         if past.len() + 1 >= ERAS_MAX {
-            let why =
-                format!("changed {ERAS_MAX} times within the time it remembers; wait for the first to pass");
+            let why = format!(
+                "the settings changed {ERAS_MAX} times within the longest window; wait until the first change expires"
+            );
             return Err(SettingsError { setting: "table", why });
         }
         let old = &self.present;
         let floor = old.floor.max(old.settings.dated_before(now));
         let number = old.number.checked_add(1).ok_or_else(|| {
-            let why = "changed as often as eras can be counted; make another table".to_owned();
+            let why = "all era numbers of this table are used; create another table".to_owned();
             SettingsError { setting: "table", why }
         })?;
         let present = Arc::new(Era::begin(number, settings, floor)?);

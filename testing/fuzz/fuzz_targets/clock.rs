@@ -1,5 +1,4 @@
-//! Decodes untrusted bytes as a stamp or a session. The checked properties are in
-//! `tests/fuzzed/mod.rs` of the crate.
+//! Decodes untrusted bytes as a stamp or a session. The checks are in `tests/fuzzed/mod.rs` of `bloom-clock`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Bytes of a log or a store, read as what they might be: what must hold is in `tests/fuzzed/mod.rs` of the crate.
+//! Decodes untrusted bytes as a log entry or a stored row. The checks are in `tests/fuzzed/mod.rs` of `jeton-core`.
 
 #![no_main]
 

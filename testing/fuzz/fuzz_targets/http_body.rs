@@ -1,4 +1,4 @@
-//! A body of a stranger, sent to every route that takes one: what must hold is in `tests/fuzzed/mod.rs` of the crate.
+//! Sends an untrusted body to every route that accepts one. The checks are in `tests/fuzzed/mod.rs` of `jeton-server`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Text of a stranger, read as an id: what must hold is in `tests/fuzzed/mod.rs` of the crate.
+//! Parses untrusted text as an id. The checks are in `tests/fuzzed/mod.rs` of `jeton-core`.
 
 #![no_main]
 

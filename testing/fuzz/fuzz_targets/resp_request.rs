@@ -1,4 +1,4 @@
-//! Bytes of a stranger, read as requests: what must hold for them is in `tests/common/fuzzed.rs` of the crate.
+//! Parses untrusted bytes as RESP requests. The checks are in `tests/common/fuzzed.rs` of `jeton-resp`.
 
 #![no_main]
 

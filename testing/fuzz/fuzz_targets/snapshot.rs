@@ -1,4 +1,4 @@
-//! Reads untrusted bytes as the snapshot of a filter. The checked properties are in `tests/fuzzed/mod.rs` of the crate.
+//! Reads untrusted bytes as the snapshot of a filter. The checks are in `tests/fuzzed/mod.rs` of `forgetful-filter`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What tests, simulations and experiments share.
+//! Helpers of tests, simulations and experiments.
 
 mod rng;
 

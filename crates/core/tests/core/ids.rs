@@ -127,14 +127,9 @@ fn an_event_is_time_source_and_id() {
     let event = OpId::event("till", "17", 1_700_000_000_000).unwrap();
     assert_eq!(Format::Event.parse("1700000000000/till/17"), Ok(event.clone()));
     assert_eq!(event.dated(), Some(Timestamp::from_millis(1_700_000_000_000)));
+    assert_eq!((sequenced("a", 1, 1).dated(), opaque(RFC_UUID7).dated()), (None, None));
     // The id may have slashes.
     assert_eq!(Format::Event.parse("1/till/17/a"), OpId::event("till", "17/a", 1));
-}
-
-#[test]
-fn only_ids_that_carry_a_time_have_one() {
-    assert_eq!(sequenced("a", 1, 1).dated(), None);
-    assert_eq!(opaque(RFC_UUID7).dated(), None);
 }
 
 #[test]
@@ -155,14 +150,9 @@ fn with_several_formats_an_id_names_its_format() {
     }
     let not_taken = IdError::NotTaken { found: Format::Uuid7, taken };
     assert_eq!(taken.parse(&format!("uuid7:{RFC_UUID7}")), Err(not_taken));
+    assert!(Formats::NONE.parse("opaque:a").is_err() && Formats::NONE.parse("a").is_err());
     let message = taken.parse("order-17").unwrap_err().to_string();
     assert!(message.contains("ulid") && message.contains("opaque"), "{message}");
-}
-
-#[test]
-fn a_table_without_formats_parses_no_id() {
-    assert!(Formats::NONE.parse("opaque:a").is_err());
-    assert!(Formats::NONE.parse("a").is_err());
 }
 
 #[test]

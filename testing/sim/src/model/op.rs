@@ -61,12 +61,8 @@ impl Op {
 
     /// The sum that a variant adds to a cell.
     pub fn delta(&self, variant: usize, cell: &Cell) -> i128 {
-        let of_cell = self.variants[variant].changes().filter(|(its, _)| its == cell);
-        let deltas = of_cell.map(|(_, change)| match change {
-            Change::Add(delta) => i128::from(*delta),
-            _ => 0,
-        });
-        deltas.sum()
+        let changes = self.variants[variant].changes().filter(|(its, _)| its == cell);
+        changes.map(|(_, change)| if let Change::Add(delta) = change { i128::from(*delta) } else { 0 }).sum()
     }
 
     /// The least and the most that the operation contributes to the sum of a cell. An id counts once, however often it was
