@@ -1,10 +1,10 @@
 //! The store's clock: monotonic, and hardly faster than real time, even if the system clock is stepped.
 //!
 //! The caller reads two clocks: the wall clock, which may jump, and a monotonic clock. A jump of a day, if
-//! believed, would end every window at once. So the store's time follows the wall clock, but gains on real
+//! trusted, would end every window at once. So the store's time follows the wall clock, but gains on real
 //! time by at most one eighth; and it never goes back.
 //!
-//! After a restart no clock has measured the downtime: the store believes the wall clock unless it is behind
+//! After a restart no clock has measured the downtime: the store trusts the wall clock unless it is behind
 //! the log. The caller must check that the wall clock is not absurdly far ahead: log entries fix the time
 //! permanently.
 

@@ -70,7 +70,7 @@ impl Filters {
         checkpointer: &mut Checkpointer<SimLog, SimValues, FaultDisk>,
     ) -> Option<Result<&'static str, CheckpointError>> {
         let (next, done) = match std::mem::take(self) {
-            Self::Idle => (Self::Marks(Replies::ask(senders, false)?), "filters: marks asked for"),
+            Self::Idle => (Self::Marks(Replies::ask(senders, false)?), "filters: marks requested"),
             Self::Marks(mut replies) => {
                 if !replies.complete() {
                     *self = Self::Marks(replies);

@@ -73,7 +73,7 @@ pub fn run(spec: &RunSpec) -> Outcome {
         // The state after a panic may be inconsistent, so it is not dropped.
         std::mem::forget(simulation.process.take());
     }
-    Outcome { violation, log: simulation.tell() }
+    Outcome { violation, log: simulation.into_log() }
 }
 
 fn play(simulation: &mut Simulation, spec: &RunSpec) -> Checked {

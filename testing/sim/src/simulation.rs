@@ -113,7 +113,7 @@ impl Simulation {
         }
     }
 
-    pub fn tell(self) -> RunLog {
+    pub fn into_log(self) -> RunLog {
         RunLog { lines: self.lines, hash: self.hash, stats: self.stats }
     }
 
