@@ -1,6 +1,6 @@
-//! Registers in PostgreSQL beside a plain `INSERT` on the same server: one writer, and 64 at once. Prints, and asserts nothing.
+//! Registers in PostgreSQL compared with a plain `INSERT` on the same server, with one writer and with 64. Prints; checks nothing.
 //!
-//! `cargo bench -p jeton-register-postgres`. The subjects take turns within one run: numbers of different runs do not compare.
+//! `cargo bench -p jeton-register-postgres`. The subjects alternate within one run: figures of different runs do not compare.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// What one turn came to.
+/// The result of one turn.
 #[derive(Clone, Copy)]
 struct Turn {
     rate: f64,
@@ -86,7 +86,7 @@ fn registers(url: &str, callers: usize, turn: usize) -> Result<Turn, Error> {
     Ok(Turn::of(waits, begin.elapsed()))
 }
 
-/// Rows into a table of the same form, with nothing to ask and nothing to answer.
+/// Inserts rows into a similar table, without results.
 fn plain(url: &str, callers: usize, connections: usize) -> Result<Turn, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,6 +1,6 @@
-//! A connection, set up so that what it is told is durable; and made again when it is lost.
+//! A session with synchronous commit, which is replaced when it is lost.
 //!
-//! A server is asked whether it can be relied on with every connection: behind one address there may be another tomorrow.
+//! The server is checked with every connection: the address may belong to another server after a failover.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::options::Options;
 use crate::schema;
 use crate::statements::Statements;
 
-/// How long is waited between two tries to connect: at first, and at most.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+/// The first and the longest backoff between attempts to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// How long one try may take.
-const TRY: Duration = Duration::from_secs(3);
+/// The timeout of one attempt to connect.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A session of the database. Dropped, it is gone at once, whatever is on its way.
+/// A session of the database. Dropping it closes the connection at once, also with statements in flight.
 #[derive(Debug)]
 pub struct Session {
     pub client: Client,
@@ -28,7 +28,7 @@ pub struct Session {
     connection: Connection,
 }
 
-/// The task that moves the bytes.
+/// The task that reads and writes the socket.
 #[derive(Debug)]
 pub struct Connection(JoinHandle<()>);
 
@@ -38,20 +38,20 @@ impl Drop for Connection {
     }
 }
 
-/// Connects, without asking anything.
+/// Connects, without a statement.
 pub async fn connect(config: &Config) -> Result<(Client, Connection), OpenError> {
-    let connected = timeout(TRY, config.connect(NoTls)).await;
-    let connected = connected.map_err(|_| OpenError::Unreachable("no answer".into()))?;
+    let connected = timeout(ATTEMPT_TIMEOUT, config.connect(NoTls)).await;
+    let connected = connected.map_err(|_| OpenError::Unreachable("no response".into()))?;
     let (client, connection) = connected.map_err(|error| match error.as_db_error() {
-        Some(said) => OpenError::Unreachable(said.message().to_owned()),
+        Some(refusal) => OpenError::Unreachable(refusal.message().to_owned()),
         None => OpenError::Unreachable(with_source(&error)),
     })?;
-    // Whoever asked something hears how it ended.
-    let moving = tokio::spawn(async move { drop(connection.await) });
-    Ok((client, Connection(moving)))
+    // An error of the connection is reported by its statements.
+    let task = tokio::spawn(async move { drop(connection.await) });
+    Ok((client, Connection(task)))
 }
 
-/// Connects and prepares.
+/// Connects, checks the server and prepares the statements.
 async fn open(config: &Config, options: &Options) -> Result<Session, OpenError> {
     let (client, connection) = connect(config).await?;
     let prepared = async {
@@ -61,8 +61,8 @@ async fn open(config: &Config, options: &Options) -> Result<Session, OpenError> 
         client.batch_execute(&settings(options)).await.map_err(refused)?;
         Statements::prepare(&client).await.map_err(refused)
     };
-    let prepared = timeout(TRY, prepared).await;
-    let statements = prepared.map_err(|_| OpenError::Unreachable("no answer".into()))??;
+    let prepared = timeout(ATTEMPT_TIMEOUT, prepared).await;
+    let statements = prepared.map_err(|_| OpenError::Unreachable("no response".into()))??;
     Ok(Session { client, statements, connection })
 }
 
@@ -71,47 +71,47 @@ async fn setting(client: &Client, name: &str) -> Result<String, OpenError> {
     Ok(row.map_err(|error| OpenError::from_statement(&error))?.get(0))
 }
 
-/// Whether the server keeps what it acknowledges.
+/// Whether acknowledged transactions survive a crash of the server.
 async fn check_server(client: &Client) -> Result<(), OpenError> {
     let fsync = setting(client, "fsync").await?;
     if fsync != "on" {
-        let text = format!("fsync is {fsync}: what it acknowledges is gone when the power fails");
+        let text = format!("fsync is {fsync}: a power failure loses acknowledged transactions");
         return Err(OpenError::Unfit(text));
     }
     let row = client.query_one("SELECT pg_is_in_recovery()", &[]).await;
     if row.map_err(|error| OpenError::from_statement(&error))?.get(0) {
-        return Err(OpenError::Unfit("it is a standby, which takes no writes".into()));
+        return Err(OpenError::Unfit("it is a standby, which executes no writes".into()));
     }
     Ok(())
 }
 
-/// What every session begins with. Only `remote_apply` is stricter than `on`, and is left as it is. Every statement finds single registers by their
-/// keys: statistics that are behind must not lead the planner to read whole tables instead.
+/// The settings of every session. `remote_apply` is stricter than `on` and is left as it is. Every statement finds registers by their
+/// keys: outdated statistics must not make the planner scan whole tables.
 fn settings(options: &Options) -> String {
-    let patience = options.answer_patience.as_millis();
+    let timeout = options.statement_timeout.as_millis();
     format!(
         "SELECT set_config('synchronous_commit', 'on', false)
             WHERE current_setting('synchronous_commit') <> 'remote_apply';
         SET default_transaction_isolation = 'read committed';
         SET default_transaction_read_only = off;
-        SET statement_timeout = {patience};
+        SET statement_timeout = {timeout};
         SET enable_seqscan = off;
         SET enable_hashjoin = off;
         SET enable_mergejoin = off;"
     )
 }
 
-/// A session that is there when it is needed, if it can be.
+/// A session that is opened when it is needed, and opened again when it was lost.
 #[derive(Debug)]
 pub struct ReconnectingSession {
     config: Config,
     options: Options,
     session: Option<Arc<Session>>,
-    back_off: Duration,
+    backoff: Duration,
 }
 
 impl Session {
-    /// Whether it can still be asked something.
+    /// Whether it can still execute statements.
     fn is_open(&self) -> bool {
         !self.client.is_closed() && !self.connection.0.is_finished()
     }
@@ -119,40 +119,40 @@ impl Session {
 
 impl ReconnectingSession {
     pub fn new(config: Config, options: Options) -> Self {
-        Self { config, options, session: None, back_off: BACK_OFF.0 }
+        Self { config, options, session: None, backoff: BACKOFF.0 }
     }
 
-    /// The session. If there is none one is made, as often as it takes, until this time.
+    /// The session. Without one, connects with retries until the deadline.
     pub async fn session(&mut self, deadline: Instant) -> Result<Arc<Session>, OpenError> {
         if let Some(session) = self.session.as_ref().filter(|session| session.is_open()) {
             return Ok(Arc::clone(session));
         }
         self.session = None;
-        let mut last = OpenError::Unreachable("no answer".into());
+        let mut last = OpenError::Unreachable("no response".into());
         loop {
             match timeout_at(deadline, open(&self.config, &self.options)).await {
                 Ok(Ok(session)) => {
-                    self.back_off = BACK_OFF.0;
+                    self.backoff = BACKOFF.0;
                     return Ok(Arc::clone(self.session.insert(Arc::new(session))));
                 }
-                // QueuedBatch does not mend these.
+                // A retry does not help.
                 Ok(Err(error @ (OpenError::NoSchema | OpenError::Version { .. } | OpenError::Unfit(_)))) => {
                     return Err(error);
                 }
                 Ok(Err(error)) => last = error,
                 Err(_) => return Err(last),
             }
-            let next = Instant::now() + self.back_off;
+            let next = Instant::now() + self.backoff;
             if next >= deadline {
                 return Err(last);
             }
             sleep_until(next).await;
-            self.back_off = (self.back_off * 2).min(BACK_OFF.1);
+            self.backoff = (self.backoff * 2).min(BACKOFF.1);
         }
     }
 
-    /// Asks nothing more of this session.
-    pub fn give_up(&mut self, session: &Arc<Session>) {
+    /// Executes nothing more on this session.
+    pub fn discard(&mut self, session: &Arc<Session>) {
         self.session.take_if(|present| Arc::ptr_eq(present, session));
     }
 

@@ -1,4 +1,4 @@
-//! What an error of the database means for whoever asked.
+//! Maps errors of the database to errors of the register trait.
 
 use jeton_register::Error as RegisterError;
 use tokio_postgres::Error;
@@ -6,14 +6,14 @@ use tokio_postgres::error::{DbError, Severity};
 
 use crate::open_error::{OpenError, with_source};
 
-/// What became of a statement that has no answer.
+/// The outcome of a statement without a result.
 #[derive(Debug)]
 pub enum StatementError {
-    /// It was rolled back, and may be asked again at once: two transactions were in each other's way.
-    Again(String),
-    /// It was rolled back. The connection is good.
+    /// It was rolled back because of a concurrent transaction, and can be repeated at once.
+    Conflict(String),
+    /// It was rolled back. The connection is usable.
     Refused(RegisterError),
-    /// It may have happened; the connection is gone.
+    /// It may have been committed. The connection is lost.
     Lost(String),
 }
 
@@ -21,21 +21,21 @@ impl StatementError {
     pub fn of(error: &Error) -> Self {
         match error.as_db_error() {
             None => Self::Lost(with_source(error)),
-            Some(said) => Self::said(said),
+            Some(error) => Self::of_server(error),
         }
     }
 
-    fn said(said: &DbError) -> Self {
-        let code = said.code().code();
-        let text = format!("{} ({code})", said.message());
-        // An error rolls back. What ends the session may come after the commit: while it waited for a standby.
-        if said.parsed_severity() != Some(Severity::Error) || code.starts_with("08") {
+    fn of_server(error: &DbError) -> Self {
+        let code = error.code().code();
+        let text = format!("{} ({code})", error.message());
+        // An error rolls back. A message that ends the session may come after the commit, during the wait for a standby.
+        if error.parsed_severity() != Some(Severity::Error) || code.starts_with("08") {
             return Self::Lost(text);
         }
         match code {
             // Serialization failure, deadlock.
-            "40001" | "40P01" => Self::Again(text),
-            // No room on the disk.
+            "40001" | "40P01" => Self::Conflict(text),
+            // The disk is full.
             "53100" => Self::Refused(RegisterError::Full(text)),
             "53000" | "53200" | "53300" | "53400" => Self::Refused(RegisterError::Busy(text)),
             "XX001" | "XX002" => Self::Refused(RegisterError::Damaged(text)),
@@ -45,7 +45,7 @@ impl StatementError {
     }
 }
 
-/// What is told to whoever asked when there is no connection: nothing has happened.
+/// Without a connection nothing was executed.
 pub fn unreachable(error: &OpenError) -> RegisterError {
     RegisterError::Unavailable(error.to_string())
 }

@@ -1,22 +1,22 @@
-//! Write-once registers in PostgreSQL: for when one machine is not enough, or a PostgreSQL is there anyway.
+//! Write-once registers in PostgreSQL, for a cluster of servers.
 //!
-//! A register is a row, written by `INSERT ... ON CONFLICT DO NOTHING`. What callers write at the same time goes into one statement, so that one
-//! commit serves all of them.
+//! A register is a row, written by `INSERT ... ON CONFLICT DO NOTHING`. Concurrent writes go into one statement, so that one commit
+//! serves all of them.
 //!
-//! What must hold, besides what the [trait](jeton_register::Registers) promises:
-//! - *A mark comes before what it lets go.* Rows are deleted only when the trim point or the mark of retired logs that covers them is committed. And a
-//!   write is called fresh only after the marks were looked at once more, in a snapshot that is taken after its row was inserted. So no register is
-//!   fresh twice, though a statement looks at marks as they were when it began.
-//! - *Doubt is told.* When a connection is lost, the outcome of what was on its way is [unknown](jeton_register::Error::Unknown), and
-//!   nothing is written again in silence: whoever asked would be told that somebody else was first.
-//! - *What was acknowledged is durable*, as far as the server keeps its word: sessions commit synchronously, and a server with `fsync = off` is refused.
+//! Invariants, besides those of the [trait](jeton_register::Registers):
+//! - *A mark is committed before the rows that it covers are deleted.* A mark is a trim point or a retirement. A write is fresh only if
+//!   the marks allow it in a second snapshot, taken after its row was inserted: a statement sees the marks as of its start. So no register
+//!   is fresh twice.
+//! - *Unknown outcomes are reported.* When a connection is lost, the outcome of its writes is [unknown](jeton_register::Error::Unknown).
+//!   They are not repeated here: the caller would find its own value and take it for another's.
+//! - *Acknowledged writes are durable* if the server guarantees it: sessions commit synchronously, and a server with `fsync = off` is
+//!   refused.
 //!
-//! What it cannot know: a standby that was behind and is promoted has lost what it had not received. Then registers are *empty again* that were
-//! written, and everything built on them is at risk. With standbys, name them in `synchronous_standby_names`, and promote only one that was in sync. A
-//! wait for a standby that an operator cancels (`pg_cancel_backend`) tells the client of a success that only the primary has. Restoring a
-//! backup is the same as promoting an old standby. Connections are not encrypted.
+//! What the engine cannot detect: a standby that is promoted without the latest transactions has *empty registers* that were written
+//! before, which breaks every guarantee built on them. Name the standbys in `synchronous_standby_names`, and promote only one that is
+//! in sync. An operator who cancels a wait for a standby (`pg_cancel_backend`) acknowledges a transaction that only the primary has. A
+//! restore of a backup is like a promotion of an old standby. Connections are not encrypted.
 
-mod admission;
 mod connection;
 mod error;
 mod log_id;

@@ -1,11 +1,10 @@
-//! The id of a log as the database has it: a `uuid`, which sorts by its bytes, as an unsigned number does.
+//! The id of a log as a `uuid`, which sorts by its bytes, like an unsigned number.
 
 use std::error::Error;
 
 use bytes::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
-/// The id of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Id(pub u128);
 

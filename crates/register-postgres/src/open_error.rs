@@ -2,46 +2,38 @@
 
 use tokio_postgres::Error;
 
-/// Why the engine could not be opened, or its tables not be made.
+/// Why the engine could not be opened, or its tables could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// What was given to connect with is none.
-    #[error("not what PostgreSQL is connected to with: {0}")]
+    #[error("invalid connection URL of PostgreSQL: {0}")]
     Url(String),
-    /// The database could not be reached, or refused us.
+    /// The server could not be reached, or refused the connection.
     #[error("cannot connect to PostgreSQL: {0}")]
     Unreachable(String),
-    /// There are no tables of ours.
-    #[error("the tables of the registers are not there; make them with `create_schema`")]
+    #[error("the tables of the registers are missing; create them with `create_schema`")]
     NoSchema,
-    /// The tables are those of another version of this program.
-    #[error("the tables of the registers are of version {found}, this program needs version {expected}")]
-    Version {
-        /// Their version.
-        found: i32,
-        /// Ours.
-        expected: i32,
-    },
-    /// The server does not keep what it acknowledges, or cannot write.
-    #[error("this server cannot keep registers: {0}")]
+    /// The tables were created by another version of the program.
+    #[error("the tables of the registers have version {found}, this program needs version {expected}")]
+    Version { found: i32, expected: i32 },
+    /// The server may lose acknowledged transactions, or is read-only.
+    #[error("this server cannot store registers: {0}")]
     Unfit(String),
-    /// The server said no.
+    /// The server returned an error.
     #[error("PostgreSQL refused: {0}")]
     Refused(String),
 }
 
 impl OpenError {
-    /// From an answer to a statement.
     pub(crate) fn from_statement(error: &Error) -> Self {
         match error.as_db_error() {
-            Some(said) => Self::Refused(format!("{} ({})", said.message(), said.code().code())),
+            Some(error) => Self::Refused(format!("{} ({})", error.message(), error.code().code())),
             None => Self::Unreachable(with_source(error)),
         }
     }
 }
 
-/// The error, and what lies behind it.
+/// The error with its source.
 pub(crate) fn with_source(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),

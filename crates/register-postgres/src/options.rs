@@ -1,31 +1,31 @@
-//! What can be chosen about the engine.
+//! Options of the engine.
 
 use std::time::Duration;
 
-/// What can be chosen about the engine.
+/// Options of the engine.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long a request may wait for a connection. Then it is told that the database is out of reach.
-    pub connect_patience: Duration,
-    /// How long a statement may take. Then its connection is given up, and its outcome is unknown.
-    pub answer_patience: Duration,
-    /// How many writes may wait or be on their way. Beyond that callers are told that the engine is busy.
-    pub waiting_writes_max: usize,
-    /// The same for the bytes of their values.
-    pub waiting_bytes_max: usize,
-    /// How many other requests may wait or be on their way.
-    pub waiting_requests_max: usize,
+    /// How long a request waits for a connection. Then it fails as unavailable.
+    pub connect_timeout: Duration,
+    /// The timeout of a statement. Its connection is then closed, and its outcome is unknown.
+    pub statement_timeout: Duration,
+    /// The most writes in flight. Above it writes fail as busy.
+    pub in_flight_writes_max: usize,
+    /// The most bytes of values in flight.
+    pub in_flight_bytes_max: usize,
+    /// The most other requests in flight.
+    pub in_flight_requests_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            connect_patience: Duration::from_secs(5),
-            answer_patience: Duration::from_secs(10),
-            waiting_writes_max: 65_536,
-            waiting_bytes_max: 64 << 20,
-            waiting_requests_max: 4096,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(10),
+            in_flight_writes_max: 65_536,
+            in_flight_bytes_max: 64 << 20,
+            in_flight_requests_max: 4096,
         }
     }
 }

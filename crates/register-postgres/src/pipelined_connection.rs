@@ -1,4 +1,4 @@
-//! A lane: one connection for requests of one kind, which are sent one behind the other without waiting for answers.
+//! A connection for requests of one kind, which are sent without waiting for the responses of earlier ones.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,57 +12,57 @@ use crate::connection::{ReconnectingSession, Session};
 use crate::error::{StatementError, unreachable};
 use crate::options::Options;
 
-/// A connection and what is made of it when it is lost.
+/// A connection that is replaced when it is lost.
 #[derive(Debug)]
 pub struct PipelinedConnection {
-    link: Mutex<ReconnectingSession>,
+    session: Mutex<ReconnectingSession>,
     options: Options,
 }
 
-/// Whether doing something twice is the same as doing it once.
+/// Whether a request is repeated when its connection is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idempotence {
-    /// It is: when a connection is lost it is asked again.
-    Harmless,
-    /// It is not: then whoever asked is told of the doubt.
-    Telling,
+    /// It is repeated.
+    Idempotent,
+    /// It is not repeated, and its outcome is unknown.
+    NotIdempotent,
 }
 
 impl PipelinedConnection {
     pub fn new(config: Config, options: Options) -> Arc<Self> {
-        Arc::new(Self { link: Mutex::new(ReconnectingSession::new(config, options.clone())), options })
+        Arc::new(Self { session: Mutex::new(ReconnectingSession::new(config, options.clone())), options })
     }
 
-    /// Asks until there is an answer, or no patience left.
-    pub async fn ask<T, A>(
+    /// Executes a request, with retries until the connect timeout.
+    pub async fn execute<T, A>(
         &self,
-        repeat: Idempotence,
-        ask: impl Fn(Arc<Session>) -> A,
+        idempotence: Idempotence,
+        request: impl Fn(Arc<Session>) -> A,
     ) -> Result<T, RegisterError>
     where
         A: Future<Output = Result<T, Error>>,
     {
-        let deadline = Instant::now() + self.options.connect_patience;
+        let deadline = Instant::now() + self.options.connect_timeout;
         loop {
-            let session = self.link.lock().await.session(deadline).await;
+            let session = self.session.lock().await.session(deadline).await;
             let session = session.map_err(|error| unreachable(&error))?;
-            let answer = timeout(self.options.answer_patience, ask(Arc::clone(&session))).await;
-            let trouble = match answer {
-                Ok(Ok(answer)) => return Ok(answer),
+            let response = timeout(self.options.statement_timeout, request(Arc::clone(&session))).await;
+            let error = match response {
+                Ok(Ok(response)) => return Ok(response),
                 Ok(Err(error)) => StatementError::of(&error),
-                Err(_) => StatementError::Lost("no answer".into()),
+                Err(_) => StatementError::Lost("no response".into()),
             };
             let in_time = Instant::now() < deadline;
-            match trouble {
-                StatementError::Again(_) if in_time => {}
-                StatementError::Again(text) => return Err(RegisterError::Unavailable(text)),
-                StatementError::Refused(failure) => return Err(failure),
+            match error {
+                StatementError::Conflict(_) if in_time => {}
+                StatementError::Conflict(text) => return Err(RegisterError::Unavailable(text)),
+                StatementError::Refused(error) => return Err(error),
                 StatementError::Lost(text) => {
-                    self.link.lock().await.give_up(&session);
-                    match repeat {
-                        Idempotence::Harmless if in_time => {}
-                        Idempotence::Harmless => return Err(RegisterError::Unavailable(text)),
-                        Idempotence::Telling => return Err(RegisterError::Unknown(text)),
+                    self.session.lock().await.discard(&session);
+                    match idempotence {
+                        Idempotence::Idempotent if in_time => {}
+                        Idempotence::Idempotent => return Err(RegisterError::Unavailable(text)),
+                        Idempotence::NotIdempotent => return Err(RegisterError::Unknown(text)),
                     }
                 }
             }

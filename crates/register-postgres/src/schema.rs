@@ -1,11 +1,11 @@
-//! The tables, and their version.
+//! The tables and their version.
 //!
 //! ```text
-//! jeton_register   a row for each register: space, log, slot → value
-//! jeton_trim       how far a log is trimmed, and the highest slot that was ever written in it before
-//! jeton_retired    a mark for each dated space: all logs below are retired
-//! jeton_row        plain rows
-//! jeton_schema     the version of all this
+//! jeton_register   a row for each register: kind of log (`space`), log, slot → value
+//! jeton_trim       the trim point of a log, and the highest slot written before the trim
+//! jeton_retired    a mark for each dated kind: all logs below it are retired
+//! jeton_row        blobs
+//! jeton_schema     the version of these tables
 //! ```
 
 use tokio_postgres::Client;
@@ -16,7 +16,7 @@ use crate::open_error::OpenError;
 /// The version of the tables.
 pub const VERSION: i32 = 1;
 
-/// Who makes the tables takes this lock first: `CREATE TABLE IF NOT EXISTS` fails when two do so at once. The letters are `jetonreg`.
+/// Held while the tables are created: concurrent `CREATE TABLE IF NOT EXISTS` statements fail. The bytes spell `jetonreg`.
 const LOCK: i64 = 0x6a65_746f_6e72_6567;
 
 const TABLES: &str = "
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS jeton_row (
 );
 ";
 
-/// Makes what is not there. Tables of another version are left alone.
+/// Creates missing tables. Tables of another version are not changed.
 pub async fn create(client: &Client) -> Result<(), OpenError> {
     match check(client).await {
         Ok(()) | Err(OpenError::NoSchema) => {}
@@ -66,7 +66,7 @@ pub async fn create(client: &Client) -> Result<(), OpenError> {
     check(client).await
 }
 
-/// Whether the tables are there, and ours.
+/// Whether the tables exist and have this version.
 pub async fn check(client: &Client) -> Result<(), OpenError> {
     let found = match client.query_one("SELECT version FROM jeton_schema", &[]).await {
         Ok(row) => row.get::<_, i32>(0),

@@ -1,10 +1,8 @@
-//! What is said to the database.
-//!
-//! Every statement is a transaction of its own, at `READ COMMITTED`.
+//! The SQL statements. Each is a transaction of its own at `READ COMMITTED`.
 
 use tokio_postgres::{Client, Error, Statement};
 
-/// Whether a register `w` is trimmed, or its log retired, as far as the statement sees.
+/// Whether a register `w` is trimmed, or its log retired, in the snapshot of the statement.
 macro_rules! marked {
     () => {
         "(EXISTS (SELECT FROM jeton_trim t WHERE t.space = w.space AND t.log = w.log AND t.trimmed >= w.slot)
@@ -12,10 +10,10 @@ macro_rules! marked {
     };
 }
 
-/// Writes the registers that are empty, and tells which. In the order of the keys, so that no two of these wait for each other; of those with
-/// the same key the first.
+/// Writes the registers that are empty, and returns their keys. In key order, so that concurrent statements do not deadlock; of writes
+/// with the same key the first.
 ///
-/// A writer of the same register that is under way is waited for. Marks that are committed after the statement began are not seen: so [`MARKED`] follows.
+/// It waits for an uncommitted write of the same register. It does not see marks that are committed after it began, so [`MARKED`] follows.
 const INSERT: &str = concat!(
     "INSERT INTO jeton_register (space, log, slot, value)
     SELECT w.space, w.log, w.slot, w.value
@@ -28,9 +26,10 @@ const INSERT: &str = concat!(
     RETURNING space, log, slot"
 );
 
-/// Which registers are trimmed, by their places in the list.
+/// The positions of the registers that are trimmed.
 ///
-/// If a row was inserted where one had been before, the mark under which that one was deleted was committed before the insert; so it is seen here.
+/// If a row was inserted in the place of a deleted one, the mark that allowed the deletion was committed before the insert, so this
+/// statement sees it.
 const MARKED: &str = concat!(
     "SELECT w.place
     FROM unnest($1::smallint[], $2::uuid[], $3::bigint[]) WITH ORDINALITY AS w (space, log, slot, place)
@@ -38,7 +37,7 @@ const MARKED: &str = concat!(
     marked!()
 );
 
-/// What registers hold that others wrote.
+/// The values of registers that were not empty.
 const VALUES: &str = concat!(
     "SELECT w.place, ",
     marked!(),
@@ -47,7 +46,7 @@ const VALUES: &str = concat!(
     LEFT JOIN jeton_register r USING (space, log, slot)"
 );
 
-/// The marks of a log, and a stretch of its registers: as many as are asked for, and no more bytes than that, but for the first.
+/// The marks of a log and a range of its registers, limited by number and bytes; the first register is always included.
 const READ: &str = "
     SELECT
         coalesce((SELECT t.trimmed FROM jeton_trim t WHERE t.space = $1 AND t.log = $2), 0),
@@ -86,7 +85,7 @@ const TRIM: &str = "
         SET trimmed = excluded.trimmed, last = greatest(t.last, excluded.last)
         WHERE t.trimmed < excluded.trimmed";
 
-/// Deletes some of the registers up to a trim point that is set.
+/// Deletes some registers up to a trim point that is committed.
 const DELETE_TRIMMED: &str = "
     DELETE FROM jeton_register WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM jeton_register WHERE space = $1 AND log = $2 AND slot <= $3 ORDER BY slot LIMIT $4))";
@@ -96,22 +95,22 @@ const RETIRE: &str = "
     INSERT INTO jeton_retired AS d (space, below) VALUES ($1, $2)
     ON CONFLICT (space) DO UPDATE SET below = excluded.below WHERE d.below < excluded.below";
 
-/// Deletes some of the registers of retired logs.
+/// Deletes some registers of retired logs.
 const DELETE_RETIRED: &str = "
     DELETE FROM jeton_register WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM jeton_register WHERE space = $1 AND log < $2 ORDER BY log, slot LIMIT $3))";
 
-/// Deletes some of the trim points of retired logs.
+/// Deletes some trim points of retired logs.
 const DELETE_RETIRED_TRIMS: &str = "
     DELETE FROM jeton_trim WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM jeton_trim WHERE space = $1 AND log < $2 ORDER BY log LIMIT $3))";
 
-const PUT_ROW: &str = "
+const PUT_BLOB: &str = "
     INSERT INTO jeton_row AS r (name, slot, content) VALUES ($1, $2, $3)
     ON CONFLICT (name) DO UPDATE SET slot = excluded.slot, content = excluded.content
         WHERE r.slot <= excluded.slot";
 
-const GET_ROW: &str = "SELECT slot, content FROM jeton_row WHERE name = $1";
+const GET_BLOB: &str = "SELECT slot, content FROM jeton_row WHERE name = $1";
 
 /// The statements, prepared for one connection.
 #[derive(Debug, Clone)]
@@ -143,8 +142,8 @@ impl Statements {
             retire: client.prepare(RETIRE).await?,
             delete_retired: client.prepare(DELETE_RETIRED).await?,
             delete_retired_trims: client.prepare(DELETE_RETIRED_TRIMS).await?,
-            put_blob: client.prepare(PUT_ROW).await?,
-            get_blob: client.prepare(GET_ROW).await?,
+            put_blob: client.prepare(PUT_BLOB).await?,
+            get_blob: client.prepare(GET_BLOB).await?,
         })
     }
 }

@@ -1,91 +1,89 @@
-//! Forgetting registers, and keeping plain rows.
+//! Trims, retirements and blobs.
 //!
-//! What must hold: the mark is committed before the first row that it covers is deleted. Whoever was interrupted in between begins anew, and deletes the
-//! rest.
+//! Invariant: a mark is committed before the first row that it covers is deleted. If the deletion is interrupted, the next trim or
+//! retirement deletes the remaining rows.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use jeton_register::{Blob, Error, LogId, LogKind, Slot, check_blob_name};
+use tokio_postgres::Statement;
+use tokio_postgres::types::ToSql;
 
 use crate::connection::Session;
 use crate::log_id::Id;
 use crate::pipelined_connection::{Idempotence, PipelinedConnection};
+use crate::statements::Statements;
 
 /// The largest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 256 << 20;
 
-/// How many rows one statement deletes: what is asked over the same connection waits for no more than that.
-const DELETED_AT_ONCE: i64 = 10_000;
+/// The most rows that one statement deletes: other requests on the connection wait for it.
+const DELETE_ROWS_MAX: i64 = 10_000;
 
-pub async fn trim(lane: &PipelinedConnection, log: LogId, through: Slot) -> Result<(), Error> {
-    let (space, id, slot) = (log.kind as i16, Id(log.id), through.min(Slot::MAX).0 as i64);
+/// Executes a statement, with retries. Returns the number of rows that it changed.
+async fn execute(
+    connection: &PipelinedConnection,
+    select: fn(&Statements) -> &Statement,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<u64, Error> {
+    let statement = |session: Arc<Session>| async move {
+        session.client.execute(select(&session.statements), parameters).await
+    };
+    connection.execute(Idempotence::Idempotent, statement).await
+}
+
+pub async fn trim(connection: &PipelinedConnection, log: LogId, through: Slot) -> Result<(), Error> {
+    let (kind, id, slot) = (log.kind as i16, Id(log.id), through.min(Slot::MAX).0 as i64);
     if slot == 0 {
         return Ok(());
     }
-    lane.ask(Idempotence::Harmless, move |session| async move {
-        session.client.execute(&session.statements.trim, &[&space, &id, &slot]).await
-    })
-    .await?;
-    let delete = || {
-        lane.ask(Idempotence::Harmless, move |session| async move {
-            let delete = &session.statements.delete_trimmed;
-            session.client.execute(delete, &[&space, &id, &slot, &DELETED_AT_ONCE]).await
-        })
-    };
-    while delete().await? == DELETED_AT_ONCE as u64 {}
+    execute(connection, |all| &all.trim, &[&kind, &id, &slot]).await?;
+    let parameters: [&(dyn ToSql + Sync); 4] = [&kind, &id, &slot, &DELETE_ROWS_MAX];
+    while execute(connection, |all| &all.delete_trimmed, &parameters).await? == DELETE_ROWS_MAX as u64 {}
     Ok(())
 }
 
-pub async fn retire(lane: &PipelinedConnection, space: LogKind, below: u128) -> Result<(), Error> {
-    space.check_dated()?;
-    let (space, below) = (space as i16, Id(below));
-    lane.ask(Idempotence::Harmless, move |session| async move {
-        session.client.execute(&session.statements.retire, &[&space, &below]).await
-    })
-    .await?;
-    for trim_points in [false, true] {
-        let delete = || {
-            lane.ask(Idempotence::Harmless, move |session| async move {
-                let statements = &session.statements;
-                let delete =
-                    if trim_points { &statements.delete_retired_trims } else { &statements.delete_retired };
-                session.client.execute(delete, &[&space, &below, &DELETED_AT_ONCE]).await
-            })
-        };
-        while delete().await? == DELETED_AT_ONCE as u64 {}
+pub async fn retire(connection: &PipelinedConnection, kind: LogKind, below: u128) -> Result<(), Error> {
+    kind.check_dated()?;
+    let (kind, below) = (kind as i16, Id(below));
+    execute(connection, |all| &all.retire, &[&kind, &below]).await?;
+    let deletes: [fn(&Statements) -> &Statement; 2] =
+        [|all| &all.delete_retired, |all| &all.delete_retired_trims];
+    for delete in deletes {
+        while execute(connection, delete, &[&kind, &below, &DELETE_ROWS_MAX]).await? == DELETE_ROWS_MAX as u64
+        {
+        }
     }
     Ok(())
 }
 
-pub async fn put_blob(lane: &PipelinedConnection, name: String, blob: Blob) -> Result<bool, Error> {
+pub async fn put_blob(connection: &PipelinedConnection, name: String, blob: Blob) -> Result<bool, Error> {
     check_blob_name(&name)?;
     let len = blob.bytes.len();
     if len > BLOB_BYTES_MAX {
         return Err(Error::TooLarge(format!("a blob of {len} bytes; the limit is {BLOB_BYTES_MAX}")));
     }
     if blob.version > Slot::MAX.0 {
-        return Err(Error::Invalid(format!("the version {} of a blob is too high", blob.version)));
+        return Err(Error::Invalid(format!("version {} of a blob is too high", blob.version)));
     }
-    let put = move |session: Arc<Session>| {
-        let (name, blob) = (name.clone(), blob.clone());
-        async move {
-            let put = &session.statements.put_blob;
-            session.client.execute(put, &[&name, &(blob.version as i64), &&blob.bytes[..]]).await
-        }
+    let (name, version, bytes) = (&name, blob.version as i64, &blob.bytes[..]);
+    let put = |session: Arc<Session>| async move {
+        session.client.execute(&session.statements.put_blob, &[name, &version, &bytes]).await
     };
-    Ok(lane.ask(Idempotence::Telling, put).await? > 0)
+    Ok(connection.execute(Idempotence::NotIdempotent, put).await? > 0)
 }
 
-pub async fn get_blob(lane: &PipelinedConnection, name: String) -> Result<Option<Blob>, Error> {
+pub async fn get_blob(connection: &PipelinedConnection, name: String) -> Result<Option<Blob>, Error> {
     check_blob_name(&name)?;
-    let get = move |session: Arc<Session>| {
-        let name = name.clone();
-        async move { session.client.query_opt(&session.statements.get_blob, &[&name]).await }
+    let name = &name;
+    let get = |session: Arc<Session>| async move {
+        session.client.query_opt(&session.statements.get_blob, &[name]).await
     };
-    let row = lane.ask(Idempotence::Harmless, get).await?;
-    Ok(row.map(|row| {
-        let version = row.get::<_, i64>(0) as u64;
-        Blob { version, bytes: Bytes::copy_from_slice(row.get(1)) }
-    }))
+    let row = connection.execute(Idempotence::Idempotent, get).await?;
+    let blob = |row: tokio_postgres::Row| Blob {
+        version: row.get::<_, i64>(0) as u64,
+        bytes: Bytes::copy_from_slice(row.get(1)),
+    };
+    Ok(row.map(blob))
 }

@@ -1,4 +1,4 @@
-//! How long a write takes, and how many there are in a second, with three members on this machine. It prints, and judges nothing.
+//! Latency and throughput of writes with three members on this machine. Prints; checks nothing.
 //!
 //! `cargo run --release -p jeton-register-raft --example latency`
 
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let leader = loop {
             match cluster[0].leader() {
-                Some(leader) if cluster.iter().all(|member| member.is_seated()) => break leader,
+                Some(leader) if cluster.iter().all(|member| member.is_voter()) => break leader,
                 _ => thread::sleep(Duration::from_millis(10)),
             }
         };
@@ -75,12 +75,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// One write of a hundred bytes, and how long it took.
+/// The latency of one write of 100 bytes.
 fn write(member: &RaftRegisters, log: u16, slot: u64) -> Duration {
     let begin = Instant::now();
     let mut batch = Batch::new();
     batch.push(LogId::partition(log), Slot(slot), &[7; 100]);
-    let permit = member.admit(1, 100).expect("64 writers are not too many");
-    block_on(member.write(batch, permit)).expect("three members are up");
+    let permit = member.admit(1, 100).expect("64 writes are within the limit");
+    block_on(member.write(batch, permit)).expect("three members are running");
     begin.elapsed()
 }

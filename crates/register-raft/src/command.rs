@@ -1,18 +1,18 @@
-//! What an entry of the log asks for, and what became of it.
+//! The content of an entry of the Raft log, and the result of applying it.
 //!
-//! These are bytes on disk and on the wire: a change of them is a new version of both.
+//! The types are serialised on disk and on the wire: a change of their fields is a new version of both.
 
 use bytes::Bytes;
 use jeton_register::{Batch, Blob, Error, LogId, LogKind, Slot, WriteResult};
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, ROW_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::settings::{BLOB_BYTES_MAX, LIMITS};
 
-/// What a command takes beside its values, about, in bytes.
+/// The bytes of a command besides its values, about.
 pub const COMMAND_OVERHEAD: usize = 64;
 
-/// A log's name, as it travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A log id in serialised form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "(u8, u128)", into = "(u8, u128)")]
 pub struct LogName(pub LogId);
 
@@ -25,13 +25,13 @@ impl From<LogName> for (u8, u128) {
 impl TryFrom<(u8, u128)> for LogName {
     type Error = String;
 
-    fn try_from((space, id): (u8, u128)) -> Result<Self, String> {
-        let space = LogKind::from_number(space).ok_or_else(|| format!("there is no space {space}"))?;
-        Ok(Self(LogId { kind: space, id }))
+    fn try_from((kind, id): (u8, u128)) -> Result<Self, String> {
+        let kind = LogKind::from_number(kind).ok_or_else(|| format!("unknown kind of log {kind}"))?;
+        Ok(Self(LogId { kind, id }))
     }
 }
 
-/// One write to one register.
+/// A write to one register.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     pub log: LogName,
@@ -39,7 +39,7 @@ pub struct Write {
     pub value: Bytes,
 }
 
-/// A change that somebody asked for.
+/// A change of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     Write(Vec<Write>),
@@ -47,13 +47,13 @@ pub enum Command {
         log: LogName,
         through: u64,
     },
-    /// The id is the first that stays.
+    /// Retires the logs of a kind below this id.
     Retire {
-        from: LogName,
+        below: LogName,
     },
-    PutRow {
+    PutBlob {
         name: String,
-        slot: u64,
+        version: u64,
         bytes: Bytes,
     },
 }
@@ -61,84 +61,82 @@ pub enum Command {
 impl Command {
     /// A batch, if it is within the limits.
     pub fn write(batch: &Batch) -> Result<Self, Error> {
-        if batch.len() > BATCH_WRITES_MAX || batch.value_bytes() > BATCH_BYTES_MAX {
-            return Err(Error::TooLarge(format!(
-                "a batch of {} writes and {} bytes; at most {BATCH_WRITES_MAX} and {BATCH_BYTES_MAX}",
-                batch.len(),
-                batch.value_bytes()
-            )));
-        }
-        let write = |(log, slot, value): (LogId, Slot, &[u8])| {
-            if value.len() > VALUE_BYTES_MAX {
-                let len = value.len();
-                return Err(Error::TooLarge(format!("a value of {len} bytes; at most {VALUE_BYTES_MAX}")));
-            }
-            if slot > Slot::MAX {
-                return Err(Error::Invalid(format!("slot {slot} is beyond the last")));
-            }
-            Ok(Write { log: LogName(log), slot: slot.0, value: Bytes::copy_from_slice(value) })
+        LIMITS.check(batch)?;
+        let write = |(log, slot, value): (LogId, Slot, &[u8])| Write {
+            log: LogName(log),
+            slot: slot.0,
+            value: Bytes::copy_from_slice(value),
         };
-        Ok(Self::Write(batch.iter().map(write).collect::<Result<_, _>>()?))
+        Ok(Self::Write(batch.iter().map(write).collect()))
     }
 
-    /// A row, if it is within the limits.
-    pub fn put_blob(name: &str, row: Blob) -> Result<Self, Error> {
+    /// A blob, if it is within the limits.
+    pub fn put_blob(name: &str, blob: Blob) -> Result<Self, Error> {
         jeton_register::check_blob_name(name)?;
-        if row.bytes.len() > ROW_BYTES_MAX {
-            let len = row.bytes.len();
-            return Err(Error::TooLarge(format!("a row of {len} bytes; at most {ROW_BYTES_MAX}")));
+        let len = blob.bytes.len();
+        if len > BLOB_BYTES_MAX {
+            return Err(Error::TooLarge(format!("a blob of {len} bytes; the limit is {BLOB_BYTES_MAX}")));
         }
-        Ok(Self::PutRow { name: name.into(), slot: row.version, bytes: row.bytes })
+        Ok(Self::PutBlob { name: name.into(), version: blob.version, bytes: blob.bytes })
     }
 
-    /// What it takes in the log, about, in bytes.
+    /// The bytes that it takes in the log, about.
     pub fn cost(&self) -> usize {
         match self {
             Self::Write(writes) => {
-                let bytes: usize = writes.iter().map(|write| write.value.len()).sum();
-                write_cost(writes.len(), bytes)
+                write_cost(writes.len(), writes.iter().map(|write| write.value.len()).sum())
             }
-            Self::PutRow { name, bytes, .. } => write_cost(1, name.len() + bytes.len()),
+            Self::PutBlob { name, bytes, .. } => write_cost(1, name.len() + bytes.len()),
             Self::Trim { .. } | Self::Retire { .. } => COMMAND_OVERHEAD,
         }
     }
 
-    /// Whether it makes the state larger: such are refused when there is no room.
+    /// Whether it makes the state larger. Such commands are refused when the state is full.
     pub fn grows(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::PutRow { .. })
+        matches!(self, Self::Write(_) | Self::PutBlob { .. })
     }
 }
 
-/// What a batch takes in the log, about, in bytes.
+/// The bytes that a batch takes in the log, about.
 pub fn write_cost(writes: usize, value_bytes: usize) -> usize {
     writes.saturating_add(1).saturating_mul(COMMAND_OVERHEAD).saturating_add(value_bytes)
 }
 
-/// What a member asks for in one entry of the log: everything that came while the entry before was on its way.
+/// The content of an entry: the commands of one member that arrived while its previous proposal was in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The life of the member that asks; no other ever had the same.
+    /// Drawn at random at each start of a member.
     pub session: u64,
-    /// Counts its proposals. The same one may be in the log several times, and is done once.
+    /// The number of the proposal in its session. A retried proposal may be in the log several times, and is applied once.
     pub sequence: u64,
     pub commands: Vec<Command>,
 }
 
 impl Proposal {
-    /// What it takes in the log, about, in bytes.
+    /// The bytes that it takes in the log, about.
     pub fn cost(&self) -> usize {
         self.commands.iter().map(Command::cost).sum()
     }
 }
 
-/// What became of a write.
+/// The result of a write to one register.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     Fresh,
     Taken(Bytes),
     Trimmed,
-    /// Taken by a value that is not carried, because the answer is large already. Whoever asked finds it in its own state.
-    Held,
+    /// Taken by a value that is left out because the response is large. The caller's member reads it from its own state.
+    Omitted,
+}
+
+impl From<WriteResult> for Outcome {
+    fn from(result: WriteResult) -> Self {
+        match result {
+            WriteResult::Fresh => Self::Fresh,
+            WriteResult::Taken(value) => Self::Taken(value),
+            WriteResult::Trimmed => Self::Trimmed,
+        }
+    }
 }
 
 impl From<Outcome> for WriteResult {
@@ -146,27 +144,27 @@ impl From<Outcome> for WriteResult {
         match outcome {
             Outcome::Fresh => Self::Fresh,
             Outcome::Taken(value) => Self::Taken(value),
-            // Whoever asked has looked for it already: it is not there any more.
-            Outcome::Trimmed | Outcome::Held => Self::Trimmed,
+            // An omitted value was looked up before, and was trimmed meanwhile.
+            Outcome::Trimmed | Outcome::Omitted => Self::Trimmed,
         }
     }
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum CommandResult {
     Written(Vec<Outcome>),
     Done,
     Stored(bool),
 }
 
-/// What became of an entry of the log.
+/// The result of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Applied {
-    /// It was one of Raft's own.
+    /// An entry of Raft itself.
     Nothing,
-    /// One answer for each command.
-    Answers(Vec<Answer>),
-    /// A later proposal of the same member came before it: nothing was done, and nothing ever will be.
-    Stale,
+    /// One result for each command.
+    Results(Vec<CommandResult>),
+    /// A later proposal of the session was applied before: this one has no effect, now or later.
+    Superseded,
 }

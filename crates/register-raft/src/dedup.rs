@@ -1,34 +1,34 @@
-//! What was done for whom under which number, so that what is asked again is not done again.
+//! Deduplication of proposals: the last proposal of each session and its results.
 //!
-//! A member has one proposal under way at a time. So it is enough to know the last one of each life of a member, and a lower number
-//! is a straggler that nobody waits for. What must hold: this is part of the state, the same at all members, and in snapshots.
+//! A member has one proposal in flight at a time, so the last one of each session is enough; a lower number is a late retry that no
+//! caller waits for. The sessions are part of the replicated state and of snapshots.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Answer, Outcome};
+use crate::command::{CommandResult, Outcome};
 
-/// How many lives of members are remembered: those heard of last.
+/// The number of sessions that are remembered, by latest use.
 pub const SESSIONS_MAX: usize = 64;
 
-/// What a command came to, as far as it cannot be found in the state afterwards.
+/// The part of a result that cannot be computed from the state again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum StoredAnswer {
-    /// Which of its writes were the first to their registers.
+pub enum StoredResult {
+    /// For each write, whether it was fresh.
     Written(Vec<bool>),
     Done,
     Stored(bool),
 }
 
-impl From<&Answer> for StoredAnswer {
-    fn from(answer: &Answer) -> Self {
-        match answer {
-            Answer::Written(outcomes) => {
+impl From<&CommandResult> for StoredResult {
+    fn from(result: &CommandResult) -> Self {
+        match result {
+            CommandResult::Written(outcomes) => {
                 Self::Written(outcomes.iter().map(|outcome| *outcome == Outcome::Fresh).collect())
             }
-            Answer::Done => Self::Done,
-            Answer::Stored(stored) => Self::Stored(*stored),
+            CommandResult::Done => Self::Done,
+            CommandResult::Stored(stored) => Self::Stored(*stored),
         }
     }
 }
@@ -37,40 +37,38 @@ impl From<&Answer> for StoredAnswer {
 struct Session {
     id: u64,
     sequence: u64,
-    memos: Vec<StoredAnswer>,
+    results: Vec<StoredResult>,
 }
 
-/// The last proposal of each life of a member, the one heard of last at the end.
+/// The sessions, the most recently used one last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
     known: VecDeque<Session>,
 }
 
-/// What is known of a proposal.
-pub enum Known<'a> {
-    /// It is new.
-    Nothing,
-    /// It was done, and came to this.
-    Done(&'a [StoredAnswer]),
-    /// A later one was done.
-    Stale,
+/// What is known about a proposal.
+pub enum ProposalStatus<'a> {
+    New,
+    Applied(&'a [StoredResult]),
+    /// A later proposal of the session was applied.
+    Superseded,
 }
 
 impl Sessions {
-    pub fn look(&self, session: u64, sequence: u64) -> Known<'_> {
+    pub fn find(&self, session: u64, sequence: u64) -> ProposalStatus<'_> {
         match self.known.iter().find(|known| known.id == session) {
-            Some(known) if known.sequence > sequence => Known::Stale,
-            Some(known) if known.sequence == sequence => Known::Done(&known.memos),
-            _ => Known::Nothing,
+            Some(known) if known.sequence > sequence => ProposalStatus::Superseded,
+            Some(known) if known.sequence == sequence => ProposalStatus::Applied(&known.results),
+            _ => ProposalStatus::New,
         }
     }
 
-    pub fn remember(&mut self, session: u64, sequence: u64, answers: &[Answer]) {
+    pub fn remember(&mut self, session: u64, sequence: u64, results: &[CommandResult]) {
         self.known.retain(|known| known.id != session);
         if self.known.len() == SESSIONS_MAX {
             self.known.pop_front();
         }
-        let memos = answers.iter().map(StoredAnswer::from).collect();
-        self.known.push_back(Session { id: session, sequence, memos });
+        let results = results.iter().map(StoredResult::from).collect();
+        self.known.push_back(Session { id: session, sequence, results });
     }
 }

@@ -1,54 +1,52 @@
-//! How members prove to each other that they know the secret, without saying it.
+//! The proofs of a handshake: both members prove that they know the secret without sending it.
 //!
-//! Each side gives a number that was never used; each side answers with a keyed hash of both numbers, of who speaks to whom, and of its
-//! part. So nothing that was heard before can be said again, and an answer of one part is none of the other. Hashes are compared in constant time.
+//! Each side sends a nonce, and proves itself with a keyed hash of both nonces, both member numbers and its side. So a recorded proof
+//! cannot be replayed, and a proof of one side is not valid for the other. Hashes are compared in constant time.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use crate::settings::Secret;
 
-/// A number that is used once.
+/// A random number that is used once.
 pub type Nonce = [u8; 32];
 
-/// Whose words are proved.
+/// The side that proves itself.
 #[derive(Debug, Clone, Copy)]
-pub enum Part {
+pub enum Side {
     Caller,
-    Called,
+    Callee,
 }
 
-/// What both sides have said so far.
+/// What both sides have sent before the proofs.
 #[derive(Debug, Clone, Copy)]
 pub struct HandshakeTranscript {
     pub caller: u64,
-    pub called: u64,
+    pub callee: u64,
     pub caller_nonce: Nonce,
-    pub called_nonce: Nonce,
+    pub callee_nonce: Nonce,
 }
 
 impl HandshakeTranscript {
-    fn hash(&self, secret: &Secret, part: Part) -> Hmac<Sha256> {
+    fn hash(&self, secret: &Secret, side: Side) -> Hmac<Sha256> {
         let mut hash = secret.keyed();
-        hash.update(match part {
-            Part::Caller => b"jeton raft 1 caller",
-            Part::Called => b"jeton raft 1 called",
+        hash.update(match side {
+            Side::Caller => b"jeton raft 1 caller",
+            Side::Callee => b"jeton raft 1 called",
         });
         hash.update(&self.caller.to_le_bytes());
-        hash.update(&self.called.to_le_bytes());
+        hash.update(&self.callee.to_le_bytes());
         hash.update(&self.caller_nonce);
-        hash.update(&self.called_nonce);
+        hash.update(&self.callee_nonce);
         hash
     }
 
-    /// What that part says to prove itself.
-    pub fn prove(&self, secret: &Secret, part: Part) -> [u8; 32] {
-        self.hash(secret, part).finalize().into_bytes().into()
+    pub fn prove(&self, secret: &Secret, side: Side) -> [u8; 32] {
+        self.hash(secret, side).finalize().into_bytes().into()
     }
 
-    /// Whether that part has proved itself.
-    pub fn holds(&self, secret: &Secret, part: Part, proof: &[u8; 32]) -> bool {
-        self.hash(secret, part).verify_slice(proof).is_ok()
+    pub fn verify(&self, secret: &Secret, side: Side, proof: &[u8; 32]) -> bool {
+        self.hash(secret, side).verify_slice(proof).is_ok()
     }
 }
 
@@ -57,7 +55,7 @@ impl Secret {
         Hmac::new_from_slice(&self.0).expect("a key of this hash has any length")
     }
 
-    /// A number that follows from the secret and does not give it away.
+    /// A short hash of the secret, to compare secrets without revealing them.
     pub fn fingerprint(&self) -> u32 {
         let mut hash = self.keyed();
         hash.update(b"jeton raft 1 fingerprint");
@@ -66,7 +64,6 @@ impl Secret {
     }
 }
 
-/// A number that was never used.
 pub fn nonce() -> std::io::Result<Nonce> {
     let mut nonce = Nonce::default();
     getrandom::fill(&mut nonce)?;

@@ -1,4 +1,4 @@
-//! The log of Raft on disk: a sequence of records in a wal.
+//! The Raft log on disk: a sequence of records in a wal.
 //!
 //! Raft truncates the end of its log when it differs from the leader's; a wal only grows. So the wal contains not the log but the
 //! changes to it, in order: entry, truncation, purge, vote, identity. Opening it replays them. The wal grows at its end and is
@@ -33,13 +33,13 @@ const SPACE_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Record {
     Entry(Entry),
-    /// All entries from this index on are truncated.
-    Cut(u64),
-    /// All entries up to this one are in a snapshot.
-    Purged(RaftLogId),
+    /// Drops all entries from this index on.
+    Truncate(u64),
+    /// Drops all entries up to this one, which are in a snapshot.
+    Purge(RaftLogId),
     Vote(Vote),
-    /// The identity of the log: its first record.
-    LogIdentity(LogIdentity),
+    /// The first record of a log.
+    Identity(LogIdentity),
 }
 
 /// An entry, and the slot of the first piece of its record.
@@ -56,27 +56,26 @@ pub struct ReplayedLog {
     pub entries: BTreeMap<u64, StoredEntry>,
     pub purged: Option<RaftLogId>,
     pub vote: Option<Vote>,
-    pub plate: Option<LogIdentity>,
+    pub identity: Option<LogIdentity>,
 }
 
 impl ReplayedLog {
-    fn take(&mut self, record: Record, slot: u64, bytes: usize) {
+    pub fn apply(&mut self, record: Record, slot: u64, bytes: usize) {
         match record {
             Record::Entry(entry) => {
                 self.entries.insert(entry.log_id.index, StoredEntry { entry, slot, bytes });
             }
-            Record::Cut(from) => drop(self.entries.split_off(&from)),
-            Record::Purged(through) => {
+            Record::Truncate(from) => drop(self.entries.split_off(&from)),
+            Record::Purge(through) => {
                 self.entries = self.entries.split_off(&(through.index + 1));
                 self.purged = Some(through);
             }
             Record::Vote(vote) => self.vote = Some(vote),
-            Record::LogIdentity(plate) => self.plate = Some(plate),
+            Record::Identity(identity) => self.identity = Some(identity),
         }
     }
 }
 
-/// The log of Raft on disk.
 pub struct Journal<D: Disk> {
     pub wal: Arc<Wal<D>>,
     next: Slot,
@@ -90,7 +89,7 @@ impl<D: Disk> Journal<D> {
     pub fn open(disk: D, options: jeton_wal::Options) -> Result<(Self, ReplayedLog), OpenError> {
         let wal = Arc::new(Wal::open(disk, options)?);
         let (reader, extents) = wal.snapshot([STREAM])?;
-        let mut content = ReplayedLog::default();
+        let mut replayed = ReplayedLog::default();
         let mut whole = Vec::new();
         let mut first = None;
         reader.for_each(|log, slot, piece| {
@@ -103,12 +102,12 @@ impl<D: Disk> Journal<D> {
                 first = Some(slot);
             }
             // The rest of a record whose start is trimmed is skipped.
-            let Some(begin) = first else { return Ok(()) };
+            let Some(start) = first else { return Ok(()) };
             whole.extend_from_slice(bytes);
             if flags & LAST != 0 {
                 let record = postcard::from_bytes(&whole)
-                    .map_err(|error| invalid(begin, &format!("is not a record: {error}")))?;
-                content.take(record, begin.0, whole.len());
+                    .map_err(|error| invalid(start, &format!("is not a record: {error}")))?;
+                replayed.apply(record, start.0, whole.len());
                 first = None;
             }
             Ok(())
@@ -121,10 +120,9 @@ impl<D: Disk> Journal<D> {
             batch_bytes_max: limits.batch_bytes_max,
             batch_entries_max: limits.batch_entries_max,
         };
-        Ok((journal, content))
+        Ok((journal, replayed))
     }
 
-    /// Whether nothing was ever appended.
     pub fn is_new(&self) -> bool {
         self.next == Slot(1)
     }
@@ -181,7 +179,7 @@ async fn with_space<T>(mut request: impl FnMut() -> Result<T, Error>) -> Result<
 }
 
 fn invalid(slot: Slot, why: &str) -> OpenError {
-    OpenError::Damaged(format!("slot {slot} of the log of Raft {why}"))
+    OpenError::Damaged(format!("slot {slot} of the Raft log {why}"))
 }
 
 #[cfg(test)]
@@ -194,12 +192,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trim_waits_for_space_instead_of_failing() {
+    fn trim_waits_for_space_instead_of_failing() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let disk = FaultDisk::new();
+        // The first segment fits, the next one does not.
+        disk.set_free_space(Some(1 << 16));
         let (mut journal, _) = Journal::open(disk.clone(), jeton_wal::Options::small(1 << 16)).unwrap();
-        runtime.block_on(journal.append(&[Record::Cut(1), Record::Cut(2)])).unwrap();
-        disk.set_free_space(Some(0));
+        runtime.block_on(journal.append(&[Record::Truncate(1), Record::Truncate(2)])).unwrap();
         // All of the log's space, including the headroom for trims.
         let mut reserved = Vec::new();
         for bytes in [1 << 13, 1 << 8, 1] {

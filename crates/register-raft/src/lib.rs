@@ -1,8 +1,8 @@
-//! Write-once registers replicated among three or five application servers by Raft.
+//! Write-once registers replicated among three or five servers by Raft.
 //!
-//! Every server runs a [`RaftRegisters`]; together they are one store. What one of them has answered, a majority holds, on
-//! disk unless [`Durability::Memory`] says otherwise. Any of them may be asked: the one that leads decides, the others pass on what they
-//! are asked, one hop. As long as a majority is up and can talk, there is an answer.
+//! Every server runs a [`RaftRegisters`]; together they are one store. A response means that a majority stores the result, on disk
+//! unless [`Durability::Memory`] is configured. A client may send a request to any member: the leader executes it, the other members
+//! forward it to the leader. Requests succeed while a majority is running and connected.
 //!
 //! ```no_run
 //! use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings};
@@ -18,18 +18,16 @@
 //! # }
 //! ```
 //!
-//! What must hold, besides what [`jeton_register`] asks of every engine:
-//! - *The same everywhere.* The state is a function of the log of Raft: nothing in applying it depends on a clock, on chance or on who
-//!   applies it.
-//! - *An empty log is a new voter.* A member that lost what it had voted and stored never votes under the identity it had: it is
-//!   let in anew, by those who still hold everything.
-//! - *Asked twice, done once.* What is passed on and gets no answer is asked again under the same number, and the state knows what it
-//!   did under it. So a change of leader is not seen from outside, except in time.
-//! - *A stranger says nothing.* Members prove to each other that they know the secret of the cluster before anything is read that they say.
+//! Invariants, besides those that [`jeton_register`] requires of every engine:
+//! - *Deterministic.* The state is a function of the Raft log. Applying an entry depends on no clock, no randomness and no member.
+//! - *An empty log is a new voter.* A member that lost its vote and its log never votes under its previous identity. The members
+//!   that still have the log admit it under a new one.
+//! - *A retried proposal is applied once.* A forwarded request without a response is sent again under the same number, and the state
+//!   stores the results of applied numbers. So callers observe a change of leader only as latency.
+//! - *Authenticated.* Members prove to each other that they know the secret before any request is read.
 //!
-//! `docs/adr/0009-raft.md` says why it is built so.
+//! `docs/adr/0009-raft.md` has the reasons for this design.
 
-mod admission;
 mod bootstrap;
 mod command;
 mod connection;
@@ -52,7 +50,7 @@ mod state;
 mod state_machine;
 mod storage;
 mod types;
-mod write_queue;
+mod write_task;
 
 pub use membership_view::{MemberRole, MemberView};
 pub use open_error::OpenError;

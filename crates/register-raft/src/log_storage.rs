@@ -1,7 +1,6 @@
-//! The log of Raft, as Raft asks for it: all entries since the last snapshot in memory, and on disk if there is one.
+//! The log storage of openraft: all entries since the last snapshot in memory, and on disk unless durability is `Memory`.
 //!
-//! What must hold: what was appended, cut, purged or voted is durable before Raft is told so. One call is one sync, however many entries
-//! it brings.
+//! Invariant: an entry, truncation, purge or vote is durable before openraft is notified. A call is one fsync, whatever its size.
 
 use std::fmt::Debug;
 use std::ops::RangeBounds;
@@ -13,72 +12,76 @@ use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 
 use crate::command::COMMAND_OVERHEAD;
-use crate::journal::{Journal, Record, ReplayedLog, StoredEntry};
+use crate::journal::{Journal, Record, ReplayedLog};
 use crate::types::{Entry, RaftLogId, StorageError, StorageIoError, Types, Vote};
 
-/// Entries are sent to another member in groups of about so many bytes.
+/// Entries are sent to another member in groups of about this many bytes.
 const GROUP_BYTES_MAX: usize = 2 << 20;
 
 /// The log. A handle: clones are the same log.
-pub struct Entries<D: Disk> {
-    content: Arc<Mutex<ReplayedLog>>,
+pub struct LogStorage<D: Disk> {
+    log: Arc<Mutex<ReplayedLog>>,
     journal: Option<Arc<tokio::sync::Mutex<Journal<D>>>>,
 }
 
-impl<D: Disk> Clone for Entries<D> {
+impl<D: Disk> Clone for LogStorage<D> {
     fn clone(&self) -> Self {
-        Self { content: Arc::clone(&self.content), journal: self.journal.clone() }
+        Self { log: Arc::clone(&self.log), journal: self.journal.clone() }
     }
 }
 
-impl<D: Disk> Entries<D> {
-    pub fn new(content: ReplayedLog, journal: Option<Journal<D>>) -> Self {
+impl<D: Disk> LogStorage<D> {
+    pub fn new(log: ReplayedLog, journal: Option<Journal<D>>) -> Self {
         let journal = journal.map(|journal| Arc::new(tokio::sync::Mutex::new(journal)));
-        Self { content: Arc::new(Mutex::new(content)), journal }
+        Self { log: Arc::new(Mutex::new(log)), journal }
     }
 
-    /// Nothing in here is left half done by a panic.
-    fn content(&self) -> MutexGuard<'_, ReplayedLog> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No panic leaves the log inconsistent.
+    fn log(&self) -> MutexGuard<'_, ReplayedLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores records, if there is a disk. Where each begins, and how long it is.
-    async fn store(&self, records: &[Record]) -> Result<Vec<(u64, usize)>, Error> {
-        match &self.journal {
-            Some(journal) => journal.lock().await.append(records).await,
-            None => Ok(records.iter().map(|record| (0, cost(record))).collect()),
+    /// Makes records durable and applies them to the log in memory. Returns the slot of the first record.
+    async fn store(&self, records: Vec<Record>) -> Result<u64, StorageError> {
+        let error = |error: Error| StorageIoError::write_logs(openraft::AnyError::new(&error));
+        let places = match &self.journal {
+            Some(journal) => journal.lock().await.append(&records).await.map_err(error)?,
+            None => records.iter().map(|record| (0, cost(record))).collect(),
+        };
+        let first = places.first().map_or(0, |place| place.0);
+        let mut log = self.log();
+        for (record, (slot, bytes)) in records.into_iter().zip(places) {
+            log.apply(record, slot, bytes);
         }
+        Ok(first)
     }
 
     fn range(&self, range: impl RangeBounds<u64>, bytes_max: usize) -> Vec<Entry> {
-        let content = self.content();
+        let log = self.log();
         let mut bytes = 0;
         let mut entries = Vec::new();
-        for kept in content.entries.range(range).map(|(_, kept)| kept) {
-            bytes += kept.bytes;
+        for (_, stored) in log.entries.range(range) {
+            bytes += stored.bytes;
             if !entries.is_empty() && bytes > bytes_max {
                 break;
             }
-            entries.push(kept.entry.clone());
+            entries.push(stored.entry.clone());
         }
         entries
     }
 }
 
-/// What a record would take on a disk, about.
+/// The bytes that a record would take on disk, about.
 fn cost(record: &Record) -> usize {
-    let Record::Entry(entry) = record else { return COMMAND_OVERHEAD };
-    match &entry.payload {
-        openraft::EntryPayload::Normal(proposal) => COMMAND_OVERHEAD + proposal.cost(),
+    match record {
+        Record::Entry(Entry { payload: openraft::EntryPayload::Normal(proposal), .. }) => {
+            COMMAND_OVERHEAD + proposal.cost()
+        }
         _ => COMMAND_OVERHEAD,
     }
 }
 
-fn write_error(failure: Error) -> StorageError {
-    StorageIoError::write_logs(openraft::AnyError::new(&failure)).into()
-}
-
-impl<D: Disk> RaftLogReader<Types> for Entries<D> {
+impl<D: Disk> RaftLogReader<Types> for LogStorage<D> {
     async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: R,
@@ -91,13 +94,13 @@ impl<D: Disk> RaftLogReader<Types> for Entries<D> {
     }
 }
 
-impl<D: Disk> RaftLogStorage<Types> for Entries<D> {
+impl<D: Disk> RaftLogStorage<Types> for LogStorage<D> {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> Result<LogState<Types>, StorageError> {
-        let content = self.content();
-        let last = content.entries.last_key_value().map(|(_, kept)| kept.entry.log_id);
-        Ok(LogState { last_purged_log_id: content.purged, last_log_id: last.or(content.purged) })
+        let log = self.log();
+        let last = log.entries.last_key_value().map(|(_, stored)| stored.entry.log_id);
+        Ok(LogState { last_purged_log_id: log.purged, last_log_id: last.or(log.purged) })
     }
 
     async fn get_log_reader(&mut self) -> Self {
@@ -105,13 +108,11 @@ impl<D: Disk> RaftLogStorage<Types> for Entries<D> {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), StorageError> {
-        self.store(&[Record::Vote(*vote)]).await.map_err(write_error)?;
-        self.content().vote = Some(*vote);
-        Ok(())
+        self.store(vec![Record::Vote(*vote)]).await.map(drop)
     }
 
     async fn read_vote(&mut self) -> Result<Option<Vote>, StorageError> {
-        Ok(self.content().vote)
+        Ok(self.log().vote)
     }
 
     async fn append<I>(&mut self, entries: I, callback: LogFlushed<Types>) -> Result<(), StorageError>
@@ -119,42 +120,27 @@ impl<D: Disk> RaftLogStorage<Types> for Entries<D> {
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let records: Vec<Record> = entries.into_iter().map(Record::Entry).collect();
-        let places = self.store(&records).await.map_err(write_error)?;
-        let mut content = self.content();
-        for (record, (slot, bytes)) in records.into_iter().zip(places) {
-            if let Record::Entry(entry) = record {
-                content.entries.insert(entry.log_id.index, StoredEntry { entry, slot, bytes });
-            }
-        }
-        drop(content);
+        self.store(entries.into_iter().map(Record::Entry).collect()).await?;
         callback.log_io_completed(Ok(()));
         Ok(())
     }
 
     async fn truncate(&mut self, from: RaftLogId) -> Result<(), StorageError> {
-        self.store(&[Record::Cut(from.index)]).await.map_err(write_error)?;
-        drop(self.content().entries.split_off(&from.index));
-        Ok(())
+        self.store(vec![Record::Truncate(from.index)]).await.map(drop)
     }
 
     async fn purge(&mut self, through: RaftLogId) -> Result<(), StorageError> {
-        let (plate, vote) = {
-            let content = self.content();
-            (content.plate.map(Record::LogIdentity), content.vote.map(Record::Vote))
+        // Identity and vote are written again, because the trim drops their records.
+        let records: Vec<Record> = {
+            let log = self.log();
+            let identity = log.identity.map(Record::Identity);
+            identity.into_iter().chain(log.vote.map(Record::Vote)).chain([Record::Purge(through)]).collect()
         };
-        // First what must not be lost with what is trimmed.
-        let records: Vec<Record> = plate.into_iter().chain(vote).chain([Record::Purged(through)]).collect();
-        let places = self.store(&records).await.map_err(write_error)?;
-        let needed = {
-            let mut content = self.content();
-            content.entries = content.entries.split_off(&(through.index + 1));
-            content.purged = Some(through);
-            let first_entry = content.entries.first_key_value().map(|(_, kept)| kept.slot);
-            first_entry.unwrap_or(places[0].0)
-        };
+        let first = self.store(records).await?;
+        let first_entry = self.log().entries.first_key_value().map(|(_, stored)| stored.slot);
         if let Some(journal) = &self.journal {
-            journal.lock().await.trim_before(needed).await.map_err(write_error)?;
+            let trimmed = journal.lock().await.trim_before(first_entry.unwrap_or(first)).await;
+            trimmed.map_err(|error| StorageIoError::write_logs(openraft::AnyError::new(&error)))?;
         }
         Ok(())
     }

@@ -1,77 +1,72 @@
-//! How the cluster looks from here: who leads, and who was heard of when.
+//! The cluster as a member sees it: who leads, and when each member was last heard from.
 //!
-//! It is for whoever suspects members of being gone. A leader hears from all of them, several times in the time of an election; the others hear from
-//! the leader. Suspicion is never needed for safety.
+//! For failure detectors. The leader hears from every member several times within an election timeout; the others hear from the
+//! leader only. Safety does not depend on it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A member, as it looks from here.
+/// A member as another member sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberView {
-    /// Its number.
     pub id: u64,
-    /// What part it has.
-    pub standing: MemberRole,
-    /// When it was last heard of, if ever since this member started. This member is heard of now.
-    pub heard: Option<Instant>,
-    /// What went wrong when it was last asked something, unless it has been heard of since.
-    pub trouble: Option<String>,
+    pub role: MemberRole,
+    /// When it was last heard from since this member started; for this member itself, now.
+    pub last_seen: Option<Instant>,
+    /// Why the last request to it failed, unless it was heard from since.
+    pub last_error: Option<String>,
 }
 
-/// What part a member has.
+/// The role of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberRole {
-    /// It leads.
     Leader,
-    /// It votes.
     Voter,
-    /// It is about to be let in, or is not: it counts for nothing.
-    Outside,
+    /// Its identity is not admitted (yet): it does not count for a majority.
+    NotAdmitted,
 }
 
-/// When each member was last heard of, and what went wrong since.
+/// When each member was last heard from, and the errors since.
 #[derive(Debug, Default)]
 pub struct LastSeen {
-    members: Mutex<BTreeMap<u64, Word>>,
-    /// Why the cluster is not founded though all are there.
-    discord: Mutex<Option<String>>,
+    members: Mutex<BTreeMap<u64, Contact>>,
+    /// Why the cluster is not bootstrapped although all members respond.
+    disagreement: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Word {
+pub struct Contact {
     pub at: Option<Instant>,
-    pub trouble: Option<String>,
+    pub error: Option<String>,
 }
 
 impl LastSeen {
-    /// It was heard of now.
-    pub fn note(&self, member: u64) {
-        let word = Word { at: Some(Instant::now()), trouble: None };
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).insert(member, word);
+    fn members(&self) -> MutexGuard<'_, BTreeMap<u64, Contact>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something went wrong with it now.
-    pub fn note_trouble(&self, member: u64, why: String) {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).entry(member).or_default().trouble =
-            Some(why);
+    pub fn record(&self, member: u64) {
+        self.members().insert(member, Contact { at: Some(Instant::now()), error: None });
     }
 
-    /// Whether the members disagree about something, and what it is.
-    pub fn note_discord(&self, why: Option<String>) {
-        *self.discord.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    pub fn record_error(&self, member: u64, error: String) {
+        self.members().entry(member).or_default().error = Some(error);
     }
 
-    pub fn last(&self, member: u64) -> Word {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).get(&member).cloned().unwrap_or_default()
+    pub fn set_disagreement(&self, why: Option<String>) {
+        *self.disagreement.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// What is wrong with whom, for whoever asks why there is no answer.
-    pub fn troubles(&self) -> String {
-        let discord = self.discord.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        let troubles = members.values().filter_map(|word| word.trouble.clone());
-        discord.into_iter().chain(troubles).collect::<Vec<_>>().join("; ")
+    pub fn last(&self, member: u64) -> Contact {
+        self.members().get(&member).cloned().unwrap_or_default()
+    }
+
+    /// All known errors, for the message of a request that found no leader.
+    pub fn errors(&self) -> String {
+        let disagreement = self.disagreement.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let members = self.members();
+        let errors = members.values().filter_map(|contact| contact.error.clone());
+        disagreement.into_iter().chain(errors).collect::<Vec<_>>().join("; ")
     }
 }

@@ -1,16 +1,14 @@
-//! What members say to each other.
-//!
-//! A change of these is a new [version](crate::connection::VERSION) of the protocol.
+//! Requests and responses between members. A change of these types is a new [version](crate::connection::VERSION) of the protocol.
 
 use openraft::error::InstallSnapshotError;
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Answer, Proposal};
+use crate::command::{CommandResult, Proposal};
 use crate::types::{
     AppendRequest, AppendResponse, RaftError, SnapshotRequest, SnapshotResponse, VoteRequest, VoteResponse,
 };
 
-/// What is asked. What belongs to Raft says which identity is meant: another one in the same seat must not answer for it.
+/// A request. Requests of Raft name the identity that they are for: another identity of the same member must not respond.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     Append {
@@ -25,27 +23,25 @@ pub enum Request {
         to: u64,
         request: SnapshotRequest,
     },
-    /// To the leader: put this into the log.
+    /// To the leader: append this to the log.
     Propose(Proposal),
-    /// To the leader: how far must I have come, to have everything that is acknowledged by now?
+    /// To the leader: the index up to which a member must apply the log to have everything that is acknowledged now.
     Barrier,
-    /// How is it with you?
     Status,
-    /// To the leader: let this identity sit in the seat of this member.
+    /// To the leader: make this identity the voter of this member.
     Admit {
         member: u64,
         identity: u64,
     },
 }
 
-/// What is answered.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Reply {
+pub enum Response {
     Append(Result<AppendResponse, RaftError>),
     Vote(Result<VoteResponse, RaftError>),
     Snapshot(Result<SnapshotResponse, RaftError<InstallSnapshotError>>),
-    /// The index of the entry, and what became of its commands.
-    Proposed(u64, Vec<Answer>),
+    /// The index of the entry, and the results of its commands.
+    Proposed(u64, Vec<CommandResult>),
     /// The index of an entry.
     Barrier(u64),
     Status(Status),
@@ -53,37 +49,33 @@ pub enum Reply {
     Refused(Refusal),
 }
 
-/// How it is with a member.
+/// The status of a member.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
     pub identity: u64,
-    /// Whether it has no log at all.
-    pub is_blank: bool,
-    /// The member that leads, if it knows of one.
+    /// Whether its log is empty.
+    pub is_empty: bool,
+    /// The member that leads, as far as it knows.
     pub leader: Option<u64>,
-    /// The numbers of all members by its settings, in order.
+    /// The numbers of all members in its settings, in order.
     pub members: Vec<u64>,
 }
 
-/// Why something that was asked for is not answered.
+/// Why a request was not executed. It has no effect, except with [`Refusal::NotLeader`] and [`Refusal::Unknown`].
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
-    /// Nothing was done.
+    /// openraft also returns this for an entry that is in the log already.
     #[error("it does not lead")]
     NotLeader,
-    /// Nothing was done.
-    #[error("another identity sits there")]
-    NotMe,
-    /// Nothing was done.
-    #[error("no room: {0}")]
+    #[error("the member has another identity")]
+    OtherIdentity,
+    #[error("no space: {0}")]
     Full(String),
-    /// It may have been done, or may be yet.
+    /// The request may have been executed, or may be later.
     #[error("{0}")]
-    Doubt(String),
-    /// It was given up by who asked, and a later one was done.
-    #[error("it came after a later one")]
-    Stale,
-    /// Nothing was done.
+    Unknown(String),
+    #[error("a later proposal was applied before")]
+    Superseded,
     #[error("{0}")]
-    Unable(String),
+    Rejected(String),
 }

@@ -1,15 +1,14 @@
-//! How Raft speaks to other members.
+//! The network of openraft: sends its requests to other members.
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use openraft::error::{InstallSnapshotError, RemoteError, Unreachable};
+use openraft::error::{InstallSnapshotError, NetworkError, RemoteError, Unreachable};
 use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
 use tokio::time::Instant;
 
 use crate::membership_view::LastSeen;
-use crate::message::{Reply, Request};
+use crate::message::{Request, Response};
 use crate::peer::{Peer, PeerError};
 use crate::settings::Settings;
 use crate::types::{
@@ -17,67 +16,56 @@ use crate::types::{
     VoteRequest, VoteResponse,
 };
 
-/// Makes what speaks to the others.
+/// Creates a client for each identity.
 pub struct Network {
     pub settings: Arc<Settings>,
-    pub heard: Arc<LastSeen>,
+    pub last_seen: Arc<LastSeen>,
 }
 
 impl RaftNetworkFactory<Types> for Network {
-    type Network = Line;
+    type Network = RaftClient;
 
-    async fn new_client(&mut self, target: u64, seat: &MemberSlot) -> Line {
-        let peer = Peer::new(seat.member, Arc::clone(&self.settings), Arc::clone(&self.heard));
-        Line { target, peer }
+    async fn new_client(&mut self, target: u64, slot: &MemberSlot) -> RaftClient {
+        let peer = Peer::new(slot.member, Arc::clone(&self.settings), Arc::clone(&self.last_seen));
+        RaftClient { target, peer }
     }
 }
 
-/// Speaks to one identity.
-pub struct Line {
+/// Sends requests to one identity.
+pub struct RaftClient {
     target: u64,
     peer: Peer,
 }
 
-impl Line {
-    async fn ask<E: std::error::Error>(
+impl RaftClient {
+    /// Sends a request. `select` returns the result from a response of the right kind.
+    async fn call<T, E: std::error::Error>(
         &mut self,
         request: Request,
-        patience: Duration,
-    ) -> Result<Reply, RpcError<E>> {
-        let silence = match self.peer.ask(&request, Instant::now() + patience).await {
-            Ok(Reply::Refused(refusal)) => {
-                return Err(Unreachable::new(&refusal).into());
-            }
-            Ok(reply) => return Ok(reply),
-            Err(silence) => silence,
+        option: &RPCOption,
+        select: impl FnOnce(Response) -> Option<Result<T, RaftError<E>>>,
+    ) -> Result<T, RpcError<E>> {
+        let response = match self.peer.call(&request, Instant::now() + option.hard_ttl()).await {
+            Ok(Response::Refused(refusal)) => return Err(Unreachable::new(&refusal).into()),
+            Ok(response) => response,
+            Err(error @ PeerError::Unreachable(..)) => return Err(Unreachable::new(&error).into()),
+            Err(error @ PeerError::NoResponse(..)) => return Err(NetworkError::new(&error).into()),
         };
-        match silence {
-            PeerError::Unreached(..) => Err(Unreachable::new(&silence).into()),
-            PeerError::Unanswered(..) => Err(openraft::error::NetworkError::new(&silence).into()),
-        }
-    }
-
-    #[allow(clippy::result_large_err, reason = "the type is Raft's")]
-    fn taken<T, E: std::error::Error>(&self, reply: Result<T, RaftError<E>>) -> Result<T, RpcError<E>> {
-        reply.map_err(|error| RpcError::RemoteError(RemoteError::new(self.target, error)))
+        let other = || io::Error::new(io::ErrorKind::InvalidData, "a response to another request");
+        let result = select(response).ok_or_else(|| Unreachable::new(&other()))?;
+        result.map_err(|error| RpcError::RemoteError(RemoteError::new(self.target, error)))
     }
 }
 
-fn strange<E: std::error::Error>() -> RpcError<E> {
-    Unreachable::new(&io::Error::new(io::ErrorKind::InvalidData, "an answer to another question")).into()
-}
-
-impl RaftNetwork<Types> for Line {
+impl RaftNetwork<Types> for RaftClient {
     async fn append_entries(
         &mut self,
         request: AppendRequest,
         option: RPCOption,
     ) -> Result<AppendResponse, RpcError> {
         let request = Request::Append { to: self.target, request };
-        match self.ask(request, option.hard_ttl()).await? {
-            Reply::Append(reply) => self.taken(reply),
-            _ => Err(strange()),
-        }
+        let select = |response| if let Response::Append(result) = response { Some(result) } else { None };
+        self.call(request, &option, select).await
     }
 
     async fn install_snapshot(
@@ -86,17 +74,13 @@ impl RaftNetwork<Types> for Line {
         option: RPCOption,
     ) -> Result<SnapshotResponse, RpcError<InstallSnapshotError>> {
         let request = Request::Snapshot { to: self.target, request };
-        match self.ask(request, option.hard_ttl()).await? {
-            Reply::Snapshot(reply) => self.taken(reply),
-            _ => Err(strange()),
-        }
+        let select = |response| if let Response::Snapshot(result) = response { Some(result) } else { None };
+        self.call(request, &option, select).await
     }
 
     async fn vote(&mut self, request: VoteRequest, option: RPCOption) -> Result<VoteResponse, RpcError> {
         let request = Request::Vote { to: self.target, request };
-        match self.ask(request, option.hard_ttl()).await? {
-            Reply::Vote(reply) => self.taken(reply),
-            _ => Err(strange()),
-        }
+        let select = |response| if let Response::Vote(result) = response { Some(result) } else { None };
+        self.call(request, &option, select).await
     }
 }

@@ -1,4 +1,4 @@
-//! A member at work: Raft, the state, and the way to whoever leads.
+//! A running member: Raft, the replicated state, and the requests to the leader.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,161 +9,156 @@ use openraft::ServerState;
 use openraft::error::{ClientWriteError, RaftError};
 use tokio::time::{Instant, timeout_at};
 
-use crate::command::{Answer, Applied, Proposal};
+use crate::command::{Applied, CommandResult, Proposal};
 use crate::membership_view::{LastSeen, MemberRole, MemberView};
-use crate::message::{Refusal, Reply, Request, Status};
+use crate::message::{Refusal, Request, Response, Status};
 use crate::peer::{Peer, PeerError};
 use crate::settings::Settings;
-use crate::state_machine::Shared;
-use crate::types::{Metrics, Raft};
+use crate::state_machine::SharedState;
+use crate::types::{Membership, Metrics, Raft};
 
-/// A member.
+/// A running member.
 pub struct Node {
     pub settings: Arc<Settings>,
     pub identity: u64,
     pub raft: Raft,
-    pub shared: Arc<Shared>,
-    pub heard: Arc<LastSeen>,
-    /// Its tasks are being dropped, in any order: what fails now failed for that.
+    pub shared: Arc<SharedState>,
+    pub last_seen: Arc<LastSeen>,
+    /// The runtime is shutting down: its tasks end in any order, and an error of Raft is not a failure.
     pub is_closing: AtomicBool,
 }
 
-/// What came of asking the leader, as far as it can be asked again.
-enum Try<T> {
-    Answered(T),
-    /// Nothing was done.
-    Vain(String),
-    /// It may have been done.
-    Doubt(String),
+/// The result of one attempt to reach the leader.
+enum Attempt {
+    Response(Response),
+    /// It has no effect.
+    NotExecuted(String),
+    /// It may have been executed.
+    Unknown(String),
 }
 
 impl Node {
-    /// The member that leads, as far as is known here.
+    /// The member that leads, as far as this member knows.
     pub fn leader(&self) -> Option<u64> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
         let leader = metrics.current_leader?;
-        if leader == self.identity && !self.is_followed(&metrics) {
+        if leader == self.identity && !self.has_majority(&metrics) {
             return None;
         }
-        metrics.membership_config.membership().get_node(&leader).map(|seat| seat.member)
+        metrics.membership_config.membership().get_node(&leader).map(|slot| slot.member)
     }
 
     /// Whether this member leads, as far as it knows.
     pub fn leads(&self) -> bool {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
-        metrics.state == ServerState::Leader && self.is_followed(&metrics)
+        metrics.state == ServerState::Leader && self.has_majority(&metrics)
     }
 
-    /// As the leader: whether a majority was heard of lately. Raft stays leader without end when it is cut off, and takes proposals that come to nothing: each
-    /// would be in doubt, and stay in its log.
-    fn is_followed(&self, metrics: &Metrics) -> bool {
-        let silence_max = self.settings.timing.try_max().as_millis();
+    /// As the leader: whether a majority responded recently. openraft remains leader when it is cut off, and accepts proposals
+    /// that it cannot commit: their outcome would be unknown, and they would stay in its log.
+    fn has_majority(&self, metrics: &Metrics) -> bool {
+        let silence_max = self.settings.timing.attempt_timeout().as_millis();
         metrics.millis_since_quorum_ack.is_none_or(|silence| u128::from(silence) <= silence_max)
     }
 
-    /// All members of the settings, as they look from here.
+    fn membership(&self) -> Arc<Membership> {
+        Arc::clone(&self.raft.metrics().borrow().membership_config)
+    }
+
+    /// All members in the settings, as this member sees them.
     pub fn members(&self) -> Vec<MemberView> {
-        let leader = self.leader();
-        let metrics = self.raft.metrics();
-        let membership = Arc::clone(&metrics.borrow().membership_config);
-        let votes = |member| {
-            let seat = |id| membership.membership().get_node(&id).map(|seat| seat.member);
-            membership.voter_ids().any(|id| seat(id) == Some(member))
-        };
+        let (leader, stored) = (self.leader(), self.membership());
+        let member_of = |identity| stored.membership().get_node(&identity).map(|slot| slot.member);
         let view = |id: u64| {
-            let standing = match (leader == Some(id), votes(id)) {
-                (true, _) => MemberRole::Leader,
-                (_, true) => MemberRole::Voter,
-                _ => MemberRole::Outside,
+            let role = match leader == Some(id) {
+                true => MemberRole::Leader,
+                false if stored.voter_ids().any(|voter| member_of(voter) == Some(id)) => MemberRole::Voter,
+                false => MemberRole::NotAdmitted,
             };
-            let word = self.heard.last(id);
+            let contact = self.last_seen.last(id);
             let now = (id == self.settings.me).then(std::time::Instant::now);
-            MemberView { id, standing, heard: now.or(word.at), trouble: word.trouble }
+            MemberView { id, role, last_seen: now.or(contact.at), last_error: contact.error }
         };
         self.settings.members.iter().map(|member| view(member.id)).collect()
     }
 
-    /// Whether this identity votes, and no change of that is under way.
-    pub fn is_seated(&self) -> bool {
-        let metrics = self.raft.metrics();
-        let membership = Arc::clone(&metrics.borrow().membership_config);
-        let configs = membership.membership().get_joint_config();
+    /// Whether this identity is a voter, and no change of the voters is in progress.
+    pub fn is_voter(&self) -> bool {
+        let stored = self.membership();
+        let configs = stored.membership().get_joint_config();
         configs.len() == 1 && configs[0].contains(&self.identity)
     }
 
     pub fn status(&self) -> Status {
-        let is_blank = self.raft.metrics().borrow().last_log_index.is_none();
-        Status { identity: self.identity, is_blank, leader: self.leader(), members: self.settings.numbers() }
+        let is_empty = self.raft.metrics().borrow().last_log_index.is_none();
+        Status { identity: self.identity, is_empty, leader: self.leader(), members: self.settings.numbers() }
     }
 
-    /// As the leader: puts a proposal into the log. The index of its entry, and what became of it.
-    pub async fn propose_here(&self, proposal: Proposal) -> Result<(u64, Vec<Answer>), Refusal> {
-        let room = self.settings.state_bytes_end();
-        if self.shared.bytes() > room && proposal.commands.iter().any(|command| command.grows()) {
-            return Err(Refusal::Full(format!("registers and rows take more than {room} bytes")));
+    /// As the leader: appends a proposal to the log. Returns the index of its entry and the results.
+    pub async fn propose_here(&self, proposal: Proposal) -> Result<(u64, Vec<CommandResult>), Refusal> {
+        let bytes_max = self.settings.leader_state_bytes_max();
+        if self.shared.bytes() > bytes_max && proposal.commands.iter().any(|command| command.grows()) {
+            return Err(Refusal::Full(format!("registers and blobs take more than {bytes_max} bytes")));
         }
         match self.raft.client_write(proposal).await {
             Ok(response) => match response.data {
-                Applied::Answers(answers) => Ok((response.log_id.index, answers)),
-                Applied::Stale => Err(Refusal::Stale),
-                Applied::Nothing => Err(Refusal::Unable("a proposal was taken for something else".into())),
+                Applied::Results(results) => Ok((response.log_id.index, results)),
+                Applied::Superseded => Err(Refusal::Superseded),
+                Applied::Nothing => Err(Refusal::Rejected("the entry is not a proposal".into())),
             },
-            // It may be in the log already when that is found out.
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => Err(Refusal::NotLeader),
-            Err(error) => Err(Refusal::Doubt(error.to_string())),
+            Err(error) => Err(Refusal::Unknown(error.to_string())),
         }
     }
 
-    /// As the leader: the index of an entry after which everything is there that is acknowledged by now.
+    /// As the leader: the index up to which the log contains everything that is acknowledged now.
     pub async fn barrier_here(&self) -> Result<u64, Refusal> {
         match self.raft.get_read_log_id().await {
             Ok((Some(log_id), _)) => Ok(log_id.index),
-            Ok((None, _)) => Err(Refusal::NotLeader),
-            Err(RaftError::APIError(_)) => Err(Refusal::NotLeader),
-            Err(error) => Err(Refusal::Unable(error.to_string())),
+            Ok((None, _)) | Err(RaftError::APIError(_)) => Err(Refusal::NotLeader),
+            Err(error) => Err(Refusal::Rejected(error.to_string())),
         }
     }
 
-    /// Has the leader put a proposal into the log, whoever leads. It is asked again until the deadline: under the number that the
-    /// proposal has, it is done once.
+    /// Sends a proposal to the leader, with retries until the deadline. Its number makes the retries harmless.
     pub async fn propose(
         &self,
-        ways: &mut LeaderConnections,
+        connections: &mut LeaderConnections,
         proposal: Proposal,
         deadline: Instant,
-    ) -> Result<(u64, Vec<Answer>), Error> {
+    ) -> Result<(u64, Vec<CommandResult>), Error> {
         let request = Request::Propose(proposal);
-        let mut doubt = None;
-        let mut vain = self.leaderless();
+        let mut unknown = None;
+        let mut unavailable = self.no_leader();
         loop {
-            match self.try_leader(ways, &request, deadline).await {
-                Try::Answered(Reply::Proposed(index, answers)) => return Ok((index, answers)),
-                Try::Answered(Reply::Refused(Refusal::Full(why))) if doubt.is_none() => {
+            match self.call_leader(connections, &request, deadline).await {
+                Attempt::Response(Response::Proposed(index, results)) => return Ok((index, results)),
+                Attempt::Response(Response::Refused(Refusal::Full(why))) if unknown.is_none() => {
                     return Err(Error::Full(why));
                 }
-                Try::Answered(reply) => doubt = Some(format!("the leader says {reply:?}")),
-                Try::Doubt(why) => doubt = Some(why),
-                Try::Vain(why) => vain = why,
+                Attempt::Response(response) => unknown = Some(format!("the leader responded {response:?}")),
+                Attempt::Unknown(why) => unknown = Some(why),
+                Attempt::NotExecuted(why) => unavailable = why,
             }
             if !self.pause(deadline).await {
-                return Err(doubt.map_or(Error::Unavailable(vain), Error::Unknown));
+                return Err(unknown.map_or(Error::Unavailable(unavailable), Error::Unknown));
             }
         }
     }
 
-    /// Comes to have everything that was acknowledged before this was asked.
-    pub async fn barrier(&self, ways: &mut LeaderConnections, deadline: Instant) -> Result<(), Error> {
+    /// Waits until this member has applied everything that was acknowledged before the call.
+    pub async fn barrier(&self, connections: &mut LeaderConnections, deadline: Instant) -> Result<(), Error> {
         loop {
-            let why = match self.try_leader(ways, &Request::Barrier, deadline).await {
-                Try::Answered(Reply::Barrier(index)) => {
-                    let reached = timeout_at(deadline, self.shared.reach(index)).await;
-                    return reached
-                        .map_err(|_| Error::Unavailable("this member is behind the others".into()));
+            let why = match self.call_leader(connections, &Request::Barrier, deadline).await {
+                Attempt::Response(Response::Barrier(index)) => {
+                    let applied = timeout_at(deadline, self.shared.await_applied(index)).await;
+                    return applied
+                        .map_err(|_| Error::Unavailable("this member has not applied the log yet".into()));
                 }
-                Try::Answered(reply) => format!("the leader says {reply:?}"),
-                Try::Doubt(why) | Try::Vain(why) => why,
+                Attempt::Response(response) => format!("the leader responded {response:?}"),
+                Attempt::Unknown(why) | Attempt::NotExecuted(why) => why,
             };
             if !self.pause(deadline).await {
                 return Err(Error::Unavailable(why));
@@ -171,69 +166,72 @@ impl Node {
         }
     }
 
-    /// That no member leads, and what is known of why.
-    fn leaderless(&self) -> String {
-        match self.heard.troubles() {
-            troubles if troubles.is_empty() => "no member leads".into(),
-            troubles => format!("no member leads; {troubles}"),
+    /// That no member leads, with the known errors.
+    fn no_leader(&self) -> String {
+        match self.last_seen.errors() {
+            errors if errors.is_empty() => "no member leads".into(),
+            errors => format!("no member leads; {errors}"),
         }
     }
 
-    /// Asks the leader once, be it this member or another.
-    async fn try_leader(
+    /// Sends a request to the leader once, which may be this member.
+    async fn call_leader(
         &self,
-        ways: &mut LeaderConnections,
+        connections: &mut LeaderConnections,
         request: &Request,
         deadline: Instant,
-    ) -> Try<Reply> {
-        let Some(leader) = self.leader() else { return Try::Vain(self.leaderless()) };
-        let deadline = deadline.min(Instant::now() + self.settings.timing.try_max());
-        let reply = if leader == self.settings.me {
+    ) -> Attempt {
+        let Some(leader) = self.leader() else { return Attempt::NotExecuted(self.no_leader()) };
+        let deadline = deadline.min(Instant::now() + self.settings.timing.attempt_timeout());
+        let response = if leader == self.settings.me {
             let here = async {
                 match request {
-                    Request::Propose(proposal) => proposed(self.propose_here(proposal.clone()).await),
-                    _ => barrier(self.barrier_here().await),
+                    Request::Propose(proposal) => {
+                        proposal_response(self.propose_here(proposal.clone()).await)
+                    }
+                    _ => barrier_response(self.barrier_here().await),
                 }
             };
-            timeout_at(deadline, here).await.map_err(|_| Try::Doubt("this member leads, but alone".into()))
+            timeout_at(deadline, here)
+                .await
+                .map_err(|_| Attempt::Unknown("this member leads without a majority".into()))
         } else {
-            ways.to(leader, self).ask(request, deadline).await.map_err(|silence| match silence {
-                PeerError::Unreached(..) => Try::Vain(silence.to_string()),
-                PeerError::Unanswered(..) => Try::Doubt(silence.to_string()),
+            connections.to(leader, self).call(request, deadline).await.map_err(|error| match error {
+                PeerError::Unreachable(..) => Attempt::NotExecuted(error.to_string()),
+                PeerError::NoResponse(..) => Attempt::Unknown(error.to_string()),
             })
         };
-        match reply {
-            // Raft says so of what is in its log, too, when it stops to lead.
-            Ok(Reply::Refused(refusal @ (Refusal::NotLeader | Refusal::Doubt(_)))) => {
-                Try::Doubt(refusal.to_string())
+        match response {
+            Ok(Response::Refused(refusal @ (Refusal::NotLeader | Refusal::Unknown(_)))) => {
+                Attempt::Unknown(refusal.to_string())
             }
-            Ok(Reply::Refused(refusal @ (Refusal::Unable(_) | Refusal::NotMe))) => {
-                Try::Vain(refusal.to_string())
+            Ok(Response::Refused(refusal @ (Refusal::Rejected(_) | Refusal::OtherIdentity))) => {
+                Attempt::NotExecuted(refusal.to_string())
             }
-            Ok(reply) => Try::Answered(reply),
-            Err(failed) => failed,
+            Ok(response) => Attempt::Response(response),
+            Err(attempt) => attempt,
         }
     }
 
-    /// Until something changes about who leads, or for a moment. False if the deadline is over.
+    /// Waits until the leader changes, at most 50 ms. Returns whether the deadline is still ahead.
     async fn pause(&self, deadline: Instant) -> bool {
         let mut metrics = self.raft.server_metrics();
         metrics.mark_unchanged();
-        let moment = Instant::now() + self.settings.timing.heartbeat.min(Duration::from_millis(50));
-        let _ = timeout_at(moment.min(deadline), metrics.changed()).await;
+        let end = Instant::now() + self.settings.timing.heartbeat.min(Duration::from_millis(50));
+        let _ = timeout_at(end.min(deadline), metrics.changed()).await;
         Instant::now() < deadline
     }
 }
 
-pub fn proposed(result: Result<(u64, Vec<Answer>), Refusal>) -> Reply {
-    result.map_or_else(Reply::Refused, |(index, answers)| Reply::Proposed(index, answers))
+pub fn proposal_response(result: Result<(u64, Vec<CommandResult>), Refusal>) -> Response {
+    result.map_or_else(Response::Refused, |(index, results)| Response::Proposed(index, results))
 }
 
-pub fn barrier(result: Result<u64, Refusal>) -> Reply {
-    result.map_or_else(Reply::Refused, Reply::Barrier)
+pub fn barrier_response(result: Result<u64, Refusal>) -> Response {
+    result.map_or_else(Response::Refused, Response::Barrier)
 }
 
-/// The connections to whoever may lead, of one that asks.
+/// The connections of one task to the members that may lead.
 #[derive(Default)]
 pub struct LeaderConnections {
     peers: std::collections::BTreeMap<u64, Peer>,
@@ -243,6 +241,6 @@ impl LeaderConnections {
     pub fn to(&mut self, member: u64, node: &Node) -> &mut Peer {
         self.peers
             .entry(member)
-            .or_insert_with(|| Peer::new(member, Arc::clone(&node.settings), Arc::clone(&node.heard)))
+            .or_insert_with(|| Peer::new(member, Arc::clone(&node.settings), Arc::clone(&node.last_seen)))
     }
 }

@@ -1,21 +1,19 @@
-//! Who a member is to Raft.
+//! The identity of a member towards Raft.
 //!
-//! A voter that forgets what it voted or stored can undo what was agreed: it may vote twice in one term, or elect a leader that
-//! lacks what it had acknowledged. So the identity that Raft knows is not the member's number but a number drawn when its log is
-//! made, and kept in the log. What must hold: *whoever has an empty log has an identity that never voted*. In memory that is so at every start;
-//! on disk, at the first one and whenever the folder is gone.
+//! A voter that forgets its vote or its log can undo a decision: it may vote twice in a term, or elect a leader without an acknowledged
+//! entry. So Raft does not know the member's number but an identity, which is drawn at random when the log is created and stored in it.
 //!
-//! The member's number is a seat. An identity without a seat is let into its own by the leader, in the place of the one that sat there
-//! ([`founding`](crate::bootstrap)).
+//! Invariant: *a member with an empty log has an identity that never voted.* In memory that is every start; on disk, the first start and
+//! every start without the directory. The leader [admits](crate::bootstrap) it in place of the member's previous identity.
 
 use serde::{Deserialize, Serialize};
 
 use crate::open_error::OpenError;
 
-/// The version of what is in the folder.
+/// The version of the format of the log.
 const VERSION: u32 = 1;
 
-/// What a log says whose it is.
+/// The owner of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogIdentity {
     version: u32,
@@ -29,28 +27,27 @@ impl LogIdentity {
         Ok(Self { version: VERSION, member, identity: draw()? })
     }
 
-    /// Whether the log is one of this member's, and can be read.
+    /// Whether the log belongs to this member and has this version.
     pub fn check(&self, member: u64) -> Result<(), OpenError> {
-        if self.version != VERSION {
-            let version = self.version;
+        let Self { version, member: owner, .. } = *self;
+        if version != VERSION {
             return Err(OpenError::Damaged(format!(
-                "the log is of version {version}, this program reads {VERSION}"
+                "the log has version {version}, this program reads {VERSION}"
             )));
         }
-        if self.member != member {
-            let theirs = self.member;
+        if owner != member {
             return Err(OpenError::Settings(format!(
-                "the folder is that of member {theirs}, not of {member}"
+                "the directory belongs to member {owner}, not to {member}"
             )));
         }
         Ok(())
     }
 }
 
-/// A number that nobody else draws, and not 0, which Raft takes for nobody.
+/// A random number other than 0, which openraft uses for no identity.
 pub fn draw() -> Result<u64, OpenError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
-        .map_err(|error| OpenError::Io { what: "no randomness".into(), source: error.into() })?;
+        .map_err(|error| OpenError::Io { what: "no random numbers".into(), source: error.into() })?;
     Ok(u64::from_le_bytes(bytes).max(1))
 }

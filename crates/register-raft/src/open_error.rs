@@ -11,26 +11,21 @@ pub enum OpenError {
     /// The settings contradict each other or the limits.
     #[error("{0}")]
     Settings(String),
-    /// The log could not be opened: it is in use, or damaged at the place that is named.
+    /// The log could not be opened: it is in use, or damaged at the place that the message names.
     #[error(transparent)]
     Log(#[from] jeton_wal::OpenError),
-    /// What is stored is not what a member stores, or it is another member's.
+    /// The content of the directory is not what a member writes.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// What is stored could not be read, or not be made.
-    #[error("the store of the log: {0}")]
+    /// The log could not be read or written.
+    #[error("the Raft log: {0}")]
     Store(Error),
-    /// Raft did not start.
+    /// openraft did not start.
     #[error("raft: {0}")]
     Raft(String),
-    /// The system refused: a thread, an address to listen at, a folder.
+    /// The system refused a thread, an address or a directory.
     #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { what: String, source: io::Error },
 }
 
 impl OpenError {
@@ -41,8 +36,8 @@ impl OpenError {
 }
 
 impl From<Error> for OpenError {
-    fn from(failure: Error) -> Self {
-        match failure {
+    fn from(error: Error) -> Self {
+        match error {
             Error::Damaged(why) => Self::Damaged(why),
             other => Self::Store(other),
         }

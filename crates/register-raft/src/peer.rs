@@ -1,4 +1,4 @@
-//! Another member, as one that asks it things sees it: one connection, made when it is needed, and made again when it broke.
+//! A client of another member, with one connection that is made when it is needed and replaced when it breaks.
 
 use std::io;
 use std::sync::Arc;
@@ -6,59 +6,59 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::{Connection, IDLE_TIME};
+use crate::connection::{Connection, IDLE_TIMEOUT};
 use crate::membership_view::LastSeen;
-use crate::message::{Reply, Request};
+use crate::message::{Request, Response};
 use crate::settings::Settings;
 
-/// Why there is no reply.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// It was not reached: it was not asked.
-    #[error("member {0} cannot be reached: {1}")]
-    Unreached(u64, io::Error),
-    /// It was asked.
-    #[error("member {0} did not answer: {1}")]
-    Unanswered(u64, io::Error),
+    /// The request was not sent.
+    #[error("member {0} is unreachable: {1}")]
+    Unreachable(u64, io::Error),
+    /// The request may have been received.
+    #[error("member {0} did not respond: {1}")]
+    NoResponse(u64, io::Error),
 }
 
-/// Another member.
+/// A client of another member.
 pub struct Peer {
     member: u64,
     settings: Arc<Settings>,
-    heard: Arc<LastSeen>,
-    /// With the time when it was used last.
+    last_seen: Arc<LastSeen>,
+    /// The connection, and when it was last used.
     connection: Option<(Connection, Instant)>,
 }
 
 impl Peer {
-    pub fn new(member: u64, settings: Arc<Settings>, heard: Arc<LastSeen>) -> Self {
-        Self { member, settings, heard, connection: None }
+    pub fn new(member: u64, settings: Arc<Settings>, last_seen: Arc<LastSeen>) -> Self {
+        Self { member, settings, last_seen, connection: None }
     }
 
-    /// Asks, and waits for the reply until the deadline.
-    pub async fn ask(&mut self, request: &Request, deadline: Instant) -> Result<Reply, PeerError> {
-        // Out of its place while it is used: whoever stops waiting for the reply leaves no connection with half a reply in it.
-        let kept = self.connection.take().filter(|(_, used)| used.elapsed() < IDLE_TIME / 2);
-        let mut connection = match kept {
+    /// Sends a request and waits for the response until the deadline.
+    pub async fn call(&mut self, request: &Request, deadline: Instant) -> Result<Response, PeerError> {
+        // Taken out while it is in use: a dropped call must not leave a connection with a part of a response in it.
+        let unused = self.connection.take().filter(|(_, used)| used.elapsed() < IDLE_TIMEOUT / 2);
+        let mut connection = match unused {
             Some((connection, _)) => connection,
-            None => self.connect(deadline).await.map_err(|error| self.silent(PeerError::Unreached, error))?,
+            None => self.connect(deadline).await.map_err(|error| self.fail(PeerError::Unreachable, error))?,
         };
         let exchange = async {
-            connection.say(request).await?;
-            connection.hear().await
+            connection.send(request).await?;
+            connection.receive().await
         };
-        let reply = timeout_at(deadline, exchange).await.map_err(io::Error::from).flatten();
-        let reply = reply.map_err(|error| self.silent(PeerError::Unanswered, error))?;
+        let response = timeout_at(deadline, exchange).await.map_err(io::Error::from).flatten();
+        let response = response.map_err(|error| self.fail(PeerError::NoResponse, error))?;
         self.connection = Some((connection, Instant::now()));
-        self.heard.note(self.member);
-        Ok(reply)
+        self.last_seen.record(self.member);
+        Ok(response)
     }
 
-    fn silent(&self, silence: impl FnOnce(u64, io::Error) -> PeerError, error: io::Error) -> PeerError {
-        let silence = silence(self.member, error);
-        self.heard.note_trouble(self.member, silence.to_string());
-        silence
+    fn fail(&self, kind: impl FnOnce(u64, io::Error) -> PeerError, error: io::Error) -> PeerError {
+        let error = kind(self.member, error);
+        self.last_seen.record_error(self.member, error.to_string());
+        error
     }
 
     async fn connect(&self, deadline: Instant) -> io::Result<Connection> {
@@ -68,7 +68,7 @@ impl Peer {
         let deadline = deadline.min(Instant::now() + self.settings.timing.connect);
         let connect = async {
             let stream = TcpStream::connect(address).await?;
-            Connection::call(stream, &self.settings.secret, self.settings.me, self.member).await
+            Connection::connect(stream, &self.settings.secret, self.settings.me, self.member).await
         };
         timeout_at(deadline, connect).await?
     }

@@ -1,43 +1,40 @@
-//! Reads that wait until this member has everything that was acknowledged before they were asked.
+//! Reads that wait until this member has applied everything that was acknowledged before they were submitted.
 //!
-//! One question to the leader is enough for all reads that came before it was put. What must hold: a read is answered by a question that was put
-//! after the read came.
+//! Invariant: a read is executed after a barrier that was requested from the leader after the read was submitted. One barrier serves
+//! all reads that were submitted before it.
 
 use std::sync::Arc;
 
-use jeton_register::Error;
+use jeton_register::{Admitted, Error};
 use jeton_wal::AbortOnPanic;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::admission::Reserved;
 use crate::node::{LeaderConnections, Node};
 
 /// A read that waits.
-pub struct Reader {
+pub struct PendingRead {
     pub ready: oneshot::Sender<Result<(), Error>>,
-    /// Its room, until it is answered.
-    pub room: Reserved,
-    /// When it was asked for.
-    pub given: Instant,
+    pub admitted: Admitted,
+    pub submitted: Instant,
 }
 
-/// Asks the leader for all that wait, until nobody can wait any more.
-pub async fn run(mut readers: mpsc::UnboundedReceiver<Reader>, node: Arc<Node>) {
+/// Requests barriers for all reads that wait, until the queue is closed.
+pub async fn run(mut reads: mpsc::UnboundedReceiver<PendingRead>, node: Arc<Node>) {
     let _guard = AbortOnPanic;
-    let mut ways = LeaderConnections::default();
-    while let Some(first) = readers.recv().await {
-        // The others came later: who has more time is told sooner than it must be, and none later.
-        let deadline = first.given + node.settings.timing.request;
-        let mut waiting = vec![first];
-        while let Ok(reader) = readers.try_recv() {
-            waiting.push(reader);
+    let mut connections = LeaderConnections::default();
+    while let Some(first) = reads.recv().await {
+        // The first read has the earliest deadline; the others may fail early with it.
+        let deadline = first.submitted + node.settings.timing.request;
+        let mut group = vec![first];
+        while let Ok(read) = reads.try_recv() {
+            group.push(read);
         }
-        let reached = node.barrier(&mut ways, deadline).await;
-        for reader in waiting {
-            // Whoever does not wait any more has lost nothing.
-            let _ = reader.ready.send(reached.clone());
-            drop(reader.room);
+        let reached = node.barrier(&mut connections, deadline).await;
+        for read in group {
+            drop(read.admitted);
+            // A caller that no longer waits needs no result.
+            let _ = read.ready.send(reached.clone());
         }
     }
 }

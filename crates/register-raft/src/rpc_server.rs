@@ -1,4 +1,4 @@
-//! Where other members call: accepts connections, and answers what is asked on them, one thing after the other.
+//! The RPC server: accepts connections of other members, and executes the requests of a connection one after the other.
 
 use std::io;
 use std::sync::Arc;
@@ -9,68 +9,68 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::bootstrap;
-use crate::connection::{Connection, IDLE_TIME};
-use crate::message::{Refusal, Reply, Request};
-use crate::node::{Node, barrier, proposed};
+use crate::connection::{Connection, IDLE_TIMEOUT};
+use crate::message::{Refusal, Request, Response};
+use crate::node::{Node, barrier_response, proposal_response};
 use crate::settings::CONNECTIONS_MAX;
 
-/// How long to wait when the system has no handle for a connection.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The pause after a connection could not be accepted, for example because of too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections, without end.
+/// Accepts connections until shutdown.
 pub async fn serve(listener: TcpListener, node: Arc<Node>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        // Never closed.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        // The semaphore is never closed.
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "no connection could be accepted");
-                tokio::time::sleep(PAUSE).await;
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let node = Arc::clone(&node);
         tokio::spawn(async move {
-            if let Err(error) = attend(stream, &node).await {
+            if let Err(error) = serve_connection(stream, &node).await {
                 tracing::debug!(%error, "a connection ended");
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-/// Answers on one connection until it ends.
-async fn attend(stream: TcpStream, node: &Node) -> io::Result<()> {
-    let (mut connection, caller) = Connection::answer(stream, &node.settings).await?;
+async fn serve_connection(stream: TcpStream, node: &Node) -> io::Result<()> {
+    let (mut connection, caller) = Connection::accept(stream, &node.settings).await?;
     loop {
-        let request = timeout(IDLE_TIME, connection.hear()).await??;
-        node.heard.note(caller);
-        let reply = answer(node, request).await;
-        timeout(IDLE_TIME, connection.say(&reply)).await??;
+        let request = timeout(IDLE_TIMEOUT, connection.receive()).await??;
+        node.last_seen.record(caller);
+        let response = execute(node, request).await;
+        timeout(IDLE_TIMEOUT, connection.send(&response)).await??;
     }
 }
 
-async fn answer(node: &Node, request: Request) -> Reply {
+async fn execute(node: &Node, request: Request) -> Response {
     match request {
         Request::Append { to, .. } | Request::Vote { to, .. } | Request::Snapshot { to, .. }
             if to != node.identity =>
         {
-            Reply::Refused(Refusal::NotMe)
+            Response::Refused(Refusal::OtherIdentity)
         }
-        Request::Append { request, .. } => Reply::Append(node.raft.append_entries(request).await),
-        Request::Vote { request, .. } => Reply::Vote(node.raft.vote(request).await),
-        Request::Snapshot { request, .. } => Reply::Snapshot(node.raft.install_snapshot(request).await),
-        Request::Propose(proposal) if node.leads() => proposed(node.propose_here(proposal).await),
-        Request::Barrier if node.leads() => barrier(node.barrier_here().await),
+        Request::Append { request, .. } => Response::Append(node.raft.append_entries(request).await),
+        Request::Vote { request, .. } => Response::Vote(node.raft.vote(request).await),
+        Request::Snapshot { request, .. } => Response::Snapshot(node.raft.install_snapshot(request).await),
+        Request::Propose(proposal) if node.leads() => proposal_response(node.propose_here(proposal).await),
+        Request::Barrier if node.leads() => barrier_response(node.barrier_here().await),
         Request::Admit { member, identity } if node.leads() => {
-            bootstrap::admit(node, member, identity).await.map_or_else(Reply::Refused, |()| Reply::Admitted)
+            let admitted = bootstrap::admit(node, member, identity).await;
+            admitted.map_or_else(Response::Refused, |()| Response::Admitted)
         }
-        // It was not done, for certain.
+        // Not `NotLeader`: this request certainly has no effect.
         Request::Propose(_) | Request::Barrier | Request::Admit { .. } => {
-            Reply::Refused(Refusal::Unable("it does not lead".into()))
+            Response::Refused(Refusal::Rejected("it does not lead".into()))
         }
-        Request::Status => Reply::Status(node.status()),
+        Request::Status => Response::Status(node.status()),
     }
 }

@@ -1,40 +1,41 @@
-//! The state machine of Raft: the state, how far it has come, and its snapshots.
+//! The state machine of openraft: the replicated state, the index up to which it is applied, and its snapshots.
 //!
-//! The state is in memory. What must hold: a snapshot is durable before Raft hears of it, because Raft then forgets the log before it.
+//! The state is in memory. Invariant: a snapshot is durable before openraft is notified, which then purges the log before it.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use jeton_register::{Blob, Extent, LogKind, Slot};
+use jeton_register::{Blob, Extent, LogId, Slot, WriteResult};
 use jeton_wal::Error;
 use jeton_wal::disk::Disk;
 use openraft::storage::RaftStateMachine;
-use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use openraft::{AnyError, EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::command::{Applied, LogName};
 use crate::dedup::Sessions;
-use crate::state::{SlotMap, State};
+use crate::state::State;
 use crate::storage::SnapshotStore;
 use crate::types::{
     Entry, Membership, RaftLogId, Snapshot, SnapshotMeta, StorageError, StorageIoError, Types,
 };
 
-/// The version of the bytes of a snapshot.
+/// The version of the format of a snapshot.
 const VERSION: u8 = 1;
 
-/// What all that look at the state share.
-pub struct Shared {
+/// The replicated state, shared by the state machine and the readers.
+pub struct SharedState {
     inner: Mutex<Inner>,
     /// The index of the last entry applied, plus one.
     applied: watch::Sender<u64>,
-    /// Told when a snapshot is due.
+    /// Notified when a snapshot is due.
     pub snapshot_due: Notify,
     snapshot_bytes: usize,
-    /// What the state takes. Apart from it, so that who asks does not wait for who changes it.
+    /// The memory that the state takes, readable without the lock.
     bytes: AtomicUsize,
 }
 
@@ -47,71 +48,71 @@ struct Inner {
     bytes_since: usize,
 }
 
-impl Shared {
+impl SharedState {
     pub fn new(snapshot_bytes: usize) -> Arc<Self> {
-        let (applied, _) = watch::channel(0);
         Arc::new(Self {
             inner: Mutex::default(),
-            applied,
+            applied: watch::channel(0).0,
             snapshot_due: Notify::new(),
             snapshot_bytes,
             bytes: AtomicUsize::new(0),
         })
     }
 
-    /// Applying a proposal has no step that can fail half way.
+    /// No panic leaves the state inconsistent.
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the state.
-    pub fn with<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.inner().state)
+    pub fn with<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.inner().state)
     }
 
-    /// Until the entry of this index is applied.
-    pub async fn reach(&self, index: u64) {
+    /// Resolves when the entry at this index is applied.
+    pub async fn await_applied(&self, index: u64) {
         let mut applied = self.applied.subscribe();
-        // The sender is `self`, so it is not gone.
+        // The sender is `self`, so it is not dropped.
         let _ = applied.wait_for(|&next| next > index).await;
     }
 
-    /// What the state takes in memory, about.
+    /// The memory that the state takes, about.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Tells how far the state has come.
-    fn tell(&self, inner: &Inner) {
-        self.bytes.store(inner.state.bytes, Ordering::Relaxed);
+    fn replace(&self, state: State, applied: Option<RaftLogId>, membership: Membership) {
+        let mut inner = self.inner();
+        *inner = Inner { state, applied, membership, bytes_since: 0 };
+        self.publish(&inner);
+    }
+
+    fn publish(&self, inner: &Inner) {
+        self.bytes.store(inner.state.bytes(), Ordering::Relaxed);
         if let Some(applied) = inner.applied {
             self.applied.send_replace(applied.index + 1);
         }
     }
 }
 
-/// The state machine that Raft drives.
-pub struct Machine<D: Disk> {
-    shared: Arc<Shared>,
-    shelf: Arc<SnapshotStore<D>>,
+/// The state machine.
+pub struct StateMachine<D: Disk> {
+    shared: Arc<SharedState>,
+    snapshots: Arc<SnapshotStore<D>>,
 }
 
-impl<D: Disk> Machine<D> {
-    /// A machine in the state of the snapshot on the shelf, if one is there.
-    pub fn new(shared: Arc<Shared>, shelf: Arc<SnapshotStore<D>>) -> Result<Self, Error> {
-        if let Some((meta, bytes)) = futures_executor::block_on(shelf.get())? {
+impl<D: Disk> StateMachine<D> {
+    /// Loads the stored snapshot, if there is one.
+    pub fn new(shared: Arc<SharedState>, snapshots: Arc<SnapshotStore<D>>) -> Result<Self, Error> {
+        if let Some((meta, bytes)) = futures_executor::block_on(snapshots.get())? {
             let state = decode(&bytes).map_err(|why| Error::Damaged(format!("the snapshot: {why}")))?;
-            let mut inner = shared.inner();
-            *inner =
-                Inner { state, applied: meta.last_log_id, membership: meta.last_membership, bytes_since: 0 };
-            shared.tell(&inner);
+            shared.replace(state, meta.last_log_id, meta.last_membership);
         }
-        Ok(Self { shared, shelf })
+        Ok(Self { shared, snapshots })
     }
 }
 
-impl<D: Disk> RaftStateMachine<Types> for Machine<D> {
-    type SnapshotBuilder = Builder<D>;
+impl<D: Disk> RaftStateMachine<Types> for StateMachine<D> {
+    type SnapshotBuilder = SnapshotBuilder<D>;
 
     async fn applied_state(&mut self) -> Result<(Option<RaftLogId>, Membership), StorageError> {
         let inner = self.shared.inner();
@@ -124,10 +125,10 @@ impl<D: Disk> RaftStateMachine<Types> for Machine<D> {
         I::IntoIter: OptionalSend,
     {
         let mut inner = self.shared.inner();
-        let mut answers = Vec::new();
+        let mut results = Vec::new();
         for entry in entries {
             inner.applied = Some(entry.log_id);
-            answers.push(match entry.payload {
+            results.push(match entry.payload {
                 EntryPayload::Blank => Applied::Nothing,
                 EntryPayload::Normal(proposal) => {
                     inner.bytes_since += proposal.cost();
@@ -139,21 +140,21 @@ impl<D: Disk> RaftStateMachine<Types> for Machine<D> {
                 }
             });
         }
-        self.shared.tell(&inner);
+        self.shared.publish(&inner);
         if inner.bytes_since > self.shared.snapshot_bytes {
             inner.bytes_since = 0;
             self.shared.snapshot_due.notify_one();
         }
-        Ok(answers)
+        Ok(results)
     }
 
-    async fn get_snapshot_builder(&mut self) -> Builder<D> {
+    async fn get_snapshot_builder(&mut self) -> SnapshotBuilder<D> {
         let inner = self.shared.inner();
-        Builder {
+        SnapshotBuilder {
             state: inner.state.clone(),
             applied: inner.applied,
             membership: inner.membership.clone(),
-            shelf: Arc::clone(&self.shelf),
+            snapshots: Arc::clone(&self.snapshots),
         }
     }
 
@@ -167,77 +168,82 @@ impl<D: Disk> RaftStateMachine<Types> for Machine<D> {
         snapshot: Box<Cursor<Vec<u8>>>,
     ) -> Result<(), StorageError> {
         let bytes = Bytes::from(snapshot.into_inner());
-        let state = decode(&bytes).map_err(|why| {
-            StorageError::from(StorageIoError::read_snapshot(None, openraft::AnyError::error(why)))
-        })?;
-        self.shelf.put(meta, bytes).await.map_err(snapshot_error)?;
-        let mut inner = self.shared.inner();
-        let (applied, membership) = (meta.last_log_id, meta.last_membership.clone());
-        *inner = Inner { state, applied, membership, bytes_since: 0 };
-        self.shared.tell(&inner);
+        let state =
+            decode(&bytes).map_err(|why| StorageIoError::read_snapshot(None, AnyError::error(why)))?;
+        self.snapshots.put(meta, bytes).await.map_err(snapshot_error)?;
+        self.shared.replace(state, meta.last_log_id, meta.last_membership.clone());
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot>, StorageError> {
-        let there = self.shelf.get().await.map_err(snapshot_error)?;
-        Ok(there.map(|(meta, bytes)| Snapshot { meta, snapshot: Box::new(Cursor::new(bytes.to_vec())) }))
+        let stored = self.snapshots.get().await.map_err(snapshot_error)?;
+        Ok(stored.map(|(meta, bytes)| Snapshot { meta, snapshot: Box::new(Cursor::new(bytes.to_vec())) }))
     }
 }
 
-/// Makes a snapshot of the state as it was when this was made.
-pub struct Builder<D: Disk> {
+/// Makes a snapshot of the state at the time of [`RaftStateMachine::get_snapshot_builder`].
+pub struct SnapshotBuilder<D: Disk> {
     state: State,
     applied: Option<RaftLogId>,
     membership: Membership,
-    shelf: Arc<SnapshotStore<D>>,
+    snapshots: Arc<SnapshotStore<D>>,
 }
 
-impl<D: Disk> RaftSnapshotBuilder<Types> for Builder<D> {
+impl<D: Disk> RaftSnapshotBuilder<Types> for SnapshotBuilder<D> {
     async fn build_snapshot(&mut self) -> Result<Snapshot, StorageError> {
         let state = std::mem::take(&mut self.state);
-        // It may take long: not where others wait for their turn.
-        let encoded = tokio::task::spawn_blocking(move || encode(state)).await;
-        let bytes = encoded.map_err(|error| error.to_string()).flatten().map_err(|why| {
-            StorageError::from(StorageIoError::write_snapshot(None, openraft::AnyError::error(why)))
-        })?;
-        let place = self.applied.map_or_else(|| "empty".into(), |applied| applied.to_string());
+        // Encoding a large state would block the other tasks of the thread.
+        let encoded = tokio::task::spawn_blocking(move || encode(&state)).await;
+        let bytes = encoded
+            .map_err(|error| error.to_string())
+            .flatten()
+            .map_err(|why| StorageIoError::write_snapshot(None, AnyError::error(why)))?;
         let meta = SnapshotMeta {
             last_log_id: self.applied,
             last_membership: self.membership.clone(),
-            snapshot_id: place,
+            snapshot_id: self.applied.map_or_else(|| "empty".into(), |applied| applied.to_string()),
         };
-        self.shelf.put(&meta, bytes.clone().into()).await.map_err(snapshot_error)?;
+        self.snapshots.put(&meta, bytes.clone().into()).await.map_err(snapshot_error)?;
         Ok(Snapshot { meta, snapshot: Box::new(Cursor::new(bytes)) })
     }
 }
 
-fn snapshot_error(failure: Error) -> StorageError {
-    StorageIoError::write_snapshot(None, openraft::AnyError::new(&failure)).into()
+fn snapshot_error(error: Error) -> StorageError {
+    StorageIoError::write_snapshot(None, AnyError::new(&error)).into()
 }
 
-/// A log as it travels: its name, its trim point, the last slot ever written, and what is left.
+/// A serialised log: its name, its trim point, the highest slot ever written, and the values.
 type LogImage = (LogName, u64, u64, Vec<(u64, Bytes)>);
 
-/// The state as it travels.
+/// The serialised state.
 #[derive(Serialize, Deserialize)]
 struct Image {
     logs: Vec<LogImage>,
+    /// The logs of each kind below this id are retired.
     retired: Vec<LogName>,
-    rows: Vec<(String, u64, Bytes)>,
+    blobs: Vec<(String, u64, Bytes)>,
     sessions: Sessions,
 }
 
-fn encode(state: State) -> Result<Vec<u8>, String> {
-    let cells = |(log, cells): (_, SlotMap)| {
-        let values = cells.values.into_iter().map(|(slot, value)| (slot.0, value)).collect();
-        (LogName(log), cells.extent.trimmed.0, cells.extent.last.0, values)
+fn encode(state: &State) -> Result<Vec<u8>, String> {
+    let registers = &state.registers;
+    let mut logs = BTreeMap::<LogName, LogImage>::new();
+    let image = |log: LogId| {
+        let Extent { trimmed, last } = registers.extent(log);
+        (LogName(log), trimmed.0, last.0, Vec::new())
     };
-    let mark = |(space, id)| LogName(jeton_register::LogId { kind: space, id });
+    for (log, _) in registers.trims_after(None) {
+        logs.insert(LogName(log), image(log));
+    }
+    for ((log, slot), value) in registers.values_after(None) {
+        logs.entry(LogName(log)).or_insert_with(|| image(log)).3.push((slot.0, value.clone()));
+    }
+    let blobs = state.blobs.iter().map(|(name, blob)| (name.clone(), blob.version, blob.bytes.clone()));
     let image = Image {
-        logs: state.logs.into_iter().map(cells).collect(),
-        retired: state.retired.into_iter().map(mark).collect(),
-        rows: state.rows.into_iter().map(|(name, row)| (name, row.version, row.bytes)).collect(),
-        sessions: state.sessions,
+        logs: logs.into_values().collect(),
+        retired: registers.retired().map(|(kind, id)| LogName(LogId { kind, id })).collect(),
+        blobs: blobs.collect(),
+        sessions: state.sessions.clone(),
     };
     postcard::to_extend(&image, vec![VERSION]).map_err(|error| error.to_string())
 }
@@ -248,23 +254,63 @@ fn decode(bytes: &[u8]) -> Result<State, String> {
         Some((version, _)) => return Err(format!("version {version}, this program reads {VERSION}")),
         None => return Err("it is empty".into()),
     };
-    let cells = |(log, trimmed, last, values): LogImage| {
-        let extent = Extent { trimmed: Slot(trimmed), last: Slot(last) };
-        let values = values.into_iter().map(|(slot, value)| (Slot(slot), value)).collect();
-        (log.0, SlotMap { extent, values })
-    };
-    let row = |(name, version, bytes): (String, u64, Bytes)| (name, Blob { version, bytes });
-    let mut state = State {
-        logs: image.logs.into_iter().map(cells).collect(),
-        retired: image
-            .retired
-            .into_iter()
-            .map(|mark| -> (LogKind, u128) { (mark.0.kind, mark.0.id) })
-            .collect(),
-        rows: image.rows.into_iter().map(row).collect(),
-        sessions: image.sessions,
-        bytes: 0,
-    };
-    state.bytes = state.count_bytes();
+    let mut state = State::default();
+    state.sessions = image.sessions;
+    for LogName(log) in image.retired {
+        state.registers.retire(log.kind, log.id);
+    }
+    for (LogName(log), trimmed, last, values) in image.logs {
+        if trimmed > 0 {
+            state.registers.restore_trim(log, Slot(trimmed), Slot(last));
+        }
+        for (slot, value) in values {
+            if state.registers.write_with(log, Slot(slot), || value) != WriteResult::Fresh {
+                return Err(format!("{log} slot {slot} is trimmed or repeated"));
+            }
+        }
+    }
+    for (name, version, bytes) in image.blobs {
+        state.put_blob(&name, Blob { version, bytes });
+    }
     Ok(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, Proposal, Write};
+
+    #[test]
+    fn decoded_snapshot_is_the_encoded_state() {
+        let log = |number: u64| LogName(LogId::transaction(u128::from(number)));
+        let mut state = State::default();
+        for sequence in 1..2000 {
+            let number = 1 + sequence * 7 % 40 + sequence / 50;
+            let command = match sequence % 10 {
+                0 => Command::Trim { log: log(number), through: sequence % 90 },
+                1 => Command::Retire { below: log(sequence / 60) },
+                2 => Command::PutBlob {
+                    name: format!("blob-{}", sequence % 3),
+                    version: sequence % 5,
+                    bytes: vec![7; (sequence % 60) as usize].into(),
+                },
+                _ => Command::Write(vec![Write {
+                    log: log(number),
+                    slot: 1 + sequence % 80,
+                    value: vec![sequence as u8; (sequence % 100) as usize].into(),
+                }]),
+            };
+            state.apply(&Proposal { session: sequence % 3, sequence, commands: vec![command] });
+        }
+        let bytes = encode(&state).unwrap();
+        let decoded = decode(&bytes).unwrap();
+        assert!(state.registers.len() > 50 && !state.blobs.is_empty(), "{state:?}");
+        assert_eq!(decoded.bytes(), state.bytes());
+        assert_eq!(encode(&decoded).unwrap(), bytes);
+        for number in 0..100 {
+            let log = log(number).0;
+            assert_eq!(decoded.registers.extent(log), state.registers.extent(log), "{log}");
+        }
+        assert!(decode(&[]).is_err() && decode(&[9]).is_err() && decode(&bytes[..bytes.len() / 2]).is_err());
+    }
 }

@@ -1,4 +1,4 @@
-//! What a member keeps, on disk or in memory: its identity, its log, and the last snapshot on a shelf.
+//! The storage of a member, on disk or in memory: its identity, the Raft log, and the last snapshot.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use jeton_wal::disk::Disk;
 use jeton_wal::{Blob, Error, Wal};
 
 use crate::journal::{Journal, Record, ReplayedLog};
-use crate::log_storage::Entries;
+use crate::log_storage::LogStorage;
 use crate::node_identity::{self, LogIdentity};
 use crate::open_error::OpenError;
 use crate::types::{SnapshotMeta, Vote};
@@ -15,61 +15,61 @@ use crate::types::{SnapshotMeta, Vote};
 /// The blob of the snapshot.
 const BLOB: &str = "snapshot";
 
-/// What a member keeps.
+/// The storage of a member.
 pub struct Storage<D: Disk> {
     pub identity: u64,
-    pub entries: Entries<D>,
-    pub shelf: Arc<SnapshotStore<D>>,
+    pub log: LogStorage<D>,
+    pub snapshots: Arc<SnapshotStore<D>>,
 }
 
 impl<D: Disk> Storage<D> {
-    /// On this disk: what is there already, if something is.
+    /// Opens the storage on this disk, or creates it.
     pub fn on_disk(disk: D, options: jeton_wal::Options, member: u64) -> Result<Self, OpenError> {
-        let (mut journal, mut content) = Journal::open(disk, options)?;
-        let shelf = Arc::new(SnapshotStore::Disk(Arc::clone(&journal.wal)));
-        let snapshot = futures_executor::block_on(shelf.get())?;
+        let (mut journal, mut log) = Journal::open(disk, options)?;
+        let snapshots = Arc::new(SnapshotStore::Disk(Arc::clone(&journal.wal)));
+        let snapshot = futures_executor::block_on(snapshots.get())?;
         let damaged = |why: &str| Err(OpenError::Damaged(why.into()));
-        let plate = match content.plate {
-            Some(plate) => plate,
-            None if !journal.is_new() => return damaged("the log does not say whose it is"),
-            // Going on would give the new identity a past that it did not see.
-            None if snapshot.is_some() => return damaged("a snapshot is there, but its log is not"),
+        let identity = match log.identity {
+            Some(identity) => identity,
+            None if !journal.is_new() => return damaged("the log has no identity"),
+            // A new identity must not have a past.
+            None if snapshot.is_some() => return damaged("there is a snapshot, but its log is missing"),
             None => {
-                let plate = LogIdentity::new(member)?;
-                futures_executor::block_on(journal.append(&[Record::LogIdentity(plate)]))?;
-                plate
+                let identity = LogIdentity::new(member)?;
+                futures_executor::block_on(journal.append(&[Record::Identity(identity)]))?;
+                identity
             }
         };
-        plate.check(member)?;
-        if content.purged.is_some() && snapshot.is_none() {
-            return damaged("the log begins after a snapshot, which is not there");
+        identity.check(member)?;
+        if log.purged.is_some() && snapshot.is_none() {
+            return damaged("the log starts after a snapshot that is missing");
         }
-        content.plate = Some(plate);
-        content.vote = content.vote.map(|vote| after_a_start(vote, plate.identity));
-        Ok(Self { identity: plate.identity, entries: Entries::new(content, Some(journal)), shelf })
+        log.identity = Some(identity);
+        log.vote = log.vote.map(|vote| uncommitted_vote(vote, identity.identity));
+        Ok(Self { identity: identity.identity, log: LogStorage::new(log, Some(journal)), snapshots })
     }
 
-    /// In memory: nothing yet, and nobody yet.
+    /// Creates an empty storage with a new identity.
     pub fn in_memory() -> Result<Self, OpenError> {
         Ok(Self {
             identity: node_identity::draw()?,
-            entries: Entries::new(ReplayedLog::default(), None),
-            shelf: Arc::new(SnapshotStore::Memory(Mutex::default())),
+            log: LogStorage::new(ReplayedLog::default(), None),
+            snapshots: Arc::new(SnapshotStore::Memory(Mutex::default())),
         })
     }
 }
 
-/// Raft goes on as the leader that it was, in the same term, if its vote says that it was elected. If the end of its log is lost, it would then give an
-/// index and a term a second time, to another entry, and nobody could tell the two apart. So whoever led asks for a new term, and those who
-/// have more than it has do not elect it.
-fn after_a_start(vote: Vote, identity: u64) -> Vote {
+/// The vote after a restart. With a committed vote for itself openraft would continue as the leader of the same term. If the end of
+/// its log was lost, it would assign an index and a term a second time, to another entry, and no member could tell the two apart.
+/// With an uncommitted vote it needs an election in a new term, which it loses against members that have more of the log.
+fn uncommitted_vote(vote: Vote, identity: u64) -> Vote {
     if vote.committed && vote.leader_id.node_id == identity {
         return Vote::new(vote.leader_id.term, identity);
     }
     vote
 }
 
-/// Where the last snapshot is.
+/// The store of the last snapshot.
 pub enum SnapshotStore<D: Disk> {
     Disk(Arc<Wal<D>>),
     Memory(Mutex<Option<(SnapshotMeta, Bytes)>>),
@@ -78,8 +78,8 @@ pub enum SnapshotStore<D: Disk> {
 impl<D: Disk> SnapshotStore<D> {
     pub async fn put(&self, meta: &SnapshotMeta, bytes: Bytes) -> Result<(), Error> {
         match self {
-            Self::Memory(shelf) => {
-                *shelf.lock().unwrap_or_else(PoisonError::into_inner) = Some((meta.clone(), bytes));
+            Self::Memory(snapshot) => {
+                *snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some((meta.clone(), bytes));
             }
             Self::Disk(wal) => {
                 let invalid = |error: postcard::Error| Error::Invalid(format!("a snapshot: {error}"));
@@ -87,8 +87,8 @@ impl<D: Disk> SnapshotStore<D> {
                 let mut content = (meta_bytes.len() as u32).to_le_bytes().to_vec();
                 content.extend_from_slice(&meta_bytes);
                 content.extend_from_slice(&bytes);
+                // A stored snapshot with a higher index is not replaced.
                 let version = meta.last_log_id.map_or(0, |last| last.index + 1);
-                // One that reaches further may be there already; then it is the better one.
                 let (wal, blob) = (Arc::clone(wal), Blob { version, bytes: content.into() });
                 blocking(move || wal.put_blob(BLOB, &blob)).await?;
             }
@@ -98,19 +98,18 @@ impl<D: Disk> SnapshotStore<D> {
 
     pub async fn get(&self) -> Result<Option<(SnapshotMeta, Bytes)>, Error> {
         match self {
-            Self::Memory(shelf) => Ok(shelf.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            Self::Memory(snapshot) => Ok(snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             Self::Disk(wal) => {
                 let wal = Arc::clone(wal);
                 let Some(blob) = blocking(move || wal.get_blob(BLOB)).await? else { return Ok(None) };
-                split(blob.bytes)
-                    .map(Some)
-                    .ok_or_else(|| Error::Damaged(format!("blob {BLOB}: it has no header")))
+                let snapshot = split(blob.bytes);
+                snapshot.map(Some).ok_or_else(|| Error::Damaged(format!("blob {BLOB}: it has no header")))
             }
         }
     }
 }
 
-/// Runs a blocking call: on a thread for it if there is a runtime.
+/// Runs a blocking call, on a blocking thread if there is a runtime.
 async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -132,7 +131,7 @@ fn split(mut content: Bytes) -> Option<(SnapshotMeta, Bytes)> {
 mod tests {
     use super::*;
     use crate::command::{Command, LogName, Proposal, Write};
-    use crate::state_machine::{Machine, Shared};
+    use crate::state_machine::{SharedState, StateMachine};
     use crate::types::{Entry, RaftLogId, StorageError, Types};
     use jeton_register::LogId;
     use jeton_wal::disk::FaultDisk;
@@ -150,19 +149,19 @@ mod tests {
         on_disk: bool,
     }
 
-    impl StoreBuilder<Types, Entries<FaultDisk>, Machine<FaultDisk>> for Fresh {
-        async fn build(&self) -> Result<((), Entries<FaultDisk>, Machine<FaultDisk>), StorageError> {
+    impl StoreBuilder<Types, LogStorage<FaultDisk>, StateMachine<FaultDisk>> for Fresh {
+        async fn build(&self) -> Result<((), LogStorage<FaultDisk>, StateMachine<FaultDisk>), StorageError> {
             let storage = match self.on_disk {
                 true => open(FaultDisk::new()),
                 false => Storage::in_memory().unwrap(),
             };
-            let machine = Machine::new(Shared::new(usize::MAX), storage.shelf).unwrap();
-            Ok(((), storage.entries, machine))
+            let machine = StateMachine::new(SharedState::new(usize::MAX), storage.snapshots).unwrap();
+            Ok(((), storage.log, machine))
         }
     }
 
     #[test]
-    fn it_passes_the_suite_of_raft() {
+    fn storage_passes_the_suite_of_openraft() {
         for on_disk in [true, false] {
             Suite::test_all(Fresh { on_disk }).unwrap();
         }
@@ -183,77 +182,71 @@ mod tests {
         Entry { log_id: id(term, index), payload: EntryPayload::Normal(proposal) }
     }
 
-    /// What a log says of itself.
-    async fn look(entries: &mut Entries<FaultDisk>) -> (Vec<RaftLogId>, Option<RaftLogId>, Option<Vote>) {
-        let all = entries.try_get_log_entries(..).await.unwrap();
-        for kept in &all {
-            let EntryPayload::Normal(proposal) = &kept.payload else { panic!("a proposal was stored") };
-            assert_eq!(proposal.session, kept.log_id.leader_id.term, "the entry of another term");
+    /// The ids of the entries, the purge point, and the vote.
+    async fn content(log: &mut LogStorage<FaultDisk>) -> (Vec<RaftLogId>, Option<RaftLogId>, Option<Vote>) {
+        let entries = log.try_get_log_entries(..).await.unwrap();
+        for entry in &entries {
+            let EntryPayload::Normal(proposal) = &entry.payload else { panic!("not a proposal") };
+            assert_eq!(proposal.session, entry.log_id.leader_id.term, "the entry of another term");
         }
-        let purged = entries.get_log_state().await.unwrap().last_purged_log_id;
-        (all.into_iter().map(|kept| kept.log_id).collect(), purged, entries.read_vote().await.unwrap())
+        let purged = log.get_log_state().await.unwrap().last_purged_log_id;
+        (entries.into_iter().map(|entry| entry.log_id).collect(), purged, log.read_vote().await.unwrap())
     }
 
-    /// The power fails after each step. Whatever was answered is there, with the same identity.
+    /// The power fails after each step.
     #[test]
-    fn what_was_answered_survives_a_power_cut() {
+    fn acknowledged_steps_survive_a_power_failure() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let mut chance = 0u64;
-        let mut random = move || {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            chance >> 20
-        };
+        let mut rng = jeton_testkit::Rng::new(1);
+        let mut random = move || rng.next_u64();
         for _ in 0..10 {
             let mut disk = FaultDisk::new();
             let identity = open(disk.clone()).identity;
             for step in 0..60u64 {
                 let mut storage = open(disk.clone());
                 assert_eq!(storage.identity, identity);
-                let entries = &mut storage.entries;
-                let before = runtime.block_on(look(entries));
-                let next = before.0.last().or(before.1.as_ref()).map_or(0, |last| last.index + 1);
+                let log = &mut storage.log;
+                let (ids, purged, _) = runtime.block_on(content(log));
+                let next = ids.last().or(purged.as_ref()).map_or(0, |last| last.index + 1);
+                let middle = ids.get(ids.len() / 2).copied();
                 let expected = runtime.block_on(async {
-                    match random() % 8 {
-                        0 => entries.save_vote(&Vote::new(step + 1, 7)).await.unwrap(),
-                        1 if before.0.len() > 1 => {
-                            entries.truncate(before.0[before.0.len() / 2]).await.unwrap();
+                    match (random() % 8, middle) {
+                        (0, _) => log.save_vote(&Vote::new(step + 1, 7)).await.unwrap(),
+                        (1, Some(middle)) if ids.len() > 1 => log.truncate(middle).await.unwrap(),
+                        (2, Some(middle)) => {
+                            let meta = SnapshotMeta { last_log_id: Some(middle), ..SnapshotMeta::default() };
+                            storage.snapshots.put(&meta, Bytes::from_static(b"state")).await.unwrap();
+                            log.purge(middle).await.unwrap();
                         }
-                        2 if !before.0.is_empty() => {
-                            let last = before.0[before.0.len() / 2];
-                            let meta = SnapshotMeta { last_log_id: Some(last), ..SnapshotMeta::default() };
-                            storage.shelf.put(&meta, Bytes::from_static(b"state")).await.unwrap();
-                            entries.purge(last).await.unwrap();
-                        }
-                        // Some larger than a piece, and than a batch, of the store.
-                        kind => {
+                        // Some are larger than a piece, and than a batch of the wal.
+                        (kind, _) => {
                             let bytes = if kind == 3 { 150_000 } else { 3000 };
-                            let more =
-                                (next..next + 1 + random() % 4).map(|index| entry(step + 1, index, bytes));
-                            entries.blocking_append(more).await.unwrap();
+                            let end = next + 1 + random() % 4;
+                            let entries = (next..end).map(|index| entry(step + 1, index, bytes));
+                            log.blocking_append(entries).await.unwrap();
                         }
                     }
-                    look(entries).await
+                    content(log).await
                 });
                 drop(storage);
                 disk = disk.crash(&mut random);
                 let mut storage = open(disk.clone());
-                assert_eq!(runtime.block_on(look(&mut storage.entries)), expected, "step {step}");
+                assert_eq!(runtime.block_on(content(&mut storage.log)), expected, "step {step}");
             }
         }
     }
 
     #[test]
-    fn a_snapshot_without_its_log_is_refused() {
+    fn snapshot_without_its_log_is_refused() {
         let disk = FaultDisk::new();
-        let wal = Wal::open(disk.clone(), jeton_wal::Options::small(SEGMENT_BYTES)).unwrap();
-        let shelf = SnapshotStore::Disk(Arc::new(wal));
-        futures_executor::block_on(shelf.put(&SnapshotMeta::default(), Bytes::from_static(b"state")))
-            .unwrap();
-        drop(shelf);
         let options = jeton_wal::Options::small(SEGMENT_BYTES);
+        let snapshots = SnapshotStore::Disk(Arc::new(Wal::open(disk.clone(), options.clone()).unwrap()));
+        let meta = SnapshotMeta::default();
+        futures_executor::block_on(snapshots.put(&meta, Bytes::from_static(b"state"))).unwrap();
+        drop(snapshots);
         let Err(OpenError::Damaged(why)) = Storage::on_disk(disk, options, 1) else {
             panic!("it was opened")
         };
-        assert!(why.contains("its log is not"), "{why}");
+        assert!(why.contains("log is missing"), "{why}");
     }
 }

@@ -1,4 +1,4 @@
-//! The types that Raft is used with.
+//! The type parameters of openraft, and short names for its types.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Applied, Proposal};
 
 openraft::declare_raft_types!(
-    /// Raft as it is used here.
+    /// The type parameters of openraft.
     pub Types:
         D = Proposal,
         R = Applied,
@@ -15,7 +15,7 @@ openraft::declare_raft_types!(
         Node = MemberSlot,
 );
 
-/// Whose seat an identity sits in: the number of the member in the settings. Where that member is, everybody looks up in its own settings.
+/// The member that an identity belongs to. Every member finds the address in its own settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemberSlot {
     pub member: u64,
@@ -39,3 +39,4 @@ pub type SnapshotRequest = openraft::raft::InstallSnapshotRequest<Types>;
 pub type SnapshotResponse = openraft::raft::InstallSnapshotResponse<u64>;
 pub type RaftError<E = openraft::error::Infallible> = openraft::error::RaftError<u64, E>;
 pub type RpcError<E = openraft::error::Infallible> = openraft::error::RPCError<u64, MemberSlot, RaftError<E>>;
+pub type WriteError = RaftError<openraft::error::ClientWriteError<u64, MemberSlot>>;

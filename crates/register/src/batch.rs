@@ -12,12 +12,10 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch without writes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a write.
     pub fn push(&mut self, log: LogId, slot: Slot, value: &[u8]) {
         assert!(slot > Slot::ZERO, "slots are numbered from 1");
         let start = self.bytes.len();
@@ -30,17 +28,14 @@ impl Batch {
         self.writes.iter().map(|(log, slot, range)| (*log, *slot, &self.bytes[range.clone()]))
     }
 
-    /// The number of writes.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether there is no write.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// The bytes of all values together.
     pub fn value_bytes(&self) -> usize {
         self.bytes.len()
     }

@@ -34,7 +34,6 @@ const REWRITE_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Options of the wal.
     pub wal: jeton_wal::Options,
     /// The memory that the registers may take, in bytes. Above it writes fail with [`Error::Full`].
     pub bytes_max: usize,
@@ -77,11 +76,8 @@ pub enum OpenError {
     /// An entry of the wal is not one of registers.
     #[error("{at}: entry {slot} of the log of registers: {why}")]
     Entry {
-        /// The file and the offset.
         at: Location,
-        /// The slot of the entry.
         slot: Slot,
-        /// The reason.
         why: &'static str,
     },
 }
@@ -215,16 +211,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
     }
 
     fn write_now(&self, batch: &Batch, permit: WritePermit) -> Result<(Vec<WriteResult>, DurableAt), Error> {
-        let limits = self.limits;
-        for (log, slot, value) in batch.iter() {
-            if value.len() > limits.value_bytes_max {
-                let (len, max) = (value.len(), limits.value_bytes_max);
-                return Err(Error::TooLarge(format!("a value of {len} bytes; the limit is {max}")));
-            }
-            if slot > Slot::MAX {
-                return Err(Error::Invalid(format!("{log} slot {slot} is above the highest slot")));
-            }
-        }
+        self.limits.check(batch)?;
         // The append must not fail after the registers in memory have changed.
         let bytes = entry_bytes(batch.len(), batch.value_bytes());
         let reservation = match permit.into_reserved::<Reservation>() {

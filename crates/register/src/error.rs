@@ -21,9 +21,7 @@ pub enum Error {
     /// The requested slots are trimmed.
     #[error("{log} is trimmed up to {through}")]
     Trimmed {
-        /// The log.
         log: LogId,
-        /// Its trim point.
         through: Slot,
     },
     /// Stored bytes are not what was written. The message names the file and the offset.

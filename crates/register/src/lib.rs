@@ -9,6 +9,7 @@
 //!   for all registers of a retired log. Both are checked atomically with the write: a delayed writer is refused.
 //! - *An unknown outcome is resolved by writing again*: the response contains the value that was there.
 
+mod admission;
 mod batch;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -20,7 +21,9 @@ mod migrate;
 mod register_entry;
 mod register_map;
 mod registers;
+mod write_queue;
 
+pub use admission::{Admission, Admitted};
 pub use batch::Batch;
 pub use error::Error;
 pub use jeton_wal::{Blob, Slot};
@@ -28,3 +31,4 @@ pub use log_id::{LogId, LogKind};
 pub use migrate::{MigrateError, MigrateReport, migrate};
 pub use register_map::RegisterMap;
 pub use registers::{Extent, Limits, Registers, ReservedSpace, WritePermit, WriteResult, check_blob_name};
+pub use write_queue::{QueuedWrite, WriteQueue, WriteQueueReceiver};

@@ -48,7 +48,6 @@ impl LogKind {
 /// A log: registers numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId {
-    /// The kind.
     pub kind: LogKind,
     /// The id among the logs of this kind.
     pub id: u128,
@@ -58,7 +57,6 @@ impl LogId {
     /// The log with the identity of a deployment.
     pub const DEPLOYMENT: Self = Self { kind: LogKind::Deployment, id: 0 };
 
-    /// The log of a partition.
     pub const fn partition(number: u16) -> Self {
         Self { kind: LogKind::Partition, id: number as u128 }
     }

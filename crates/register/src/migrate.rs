@@ -33,9 +33,7 @@ pub enum MigrateError {
     /// A directory cannot be used.
     #[error("{path}: {source}")]
     Io {
-        /// The path.
         path: PathBuf,
-        /// The error of the system.
         source: io::Error,
     },
 }
@@ -47,7 +45,6 @@ pub enum MigrateReport {
     UpToDate,
     /// The directory was converted.
     Converted {
-        /// The number of registers.
         registers: usize,
         /// Where the old directory is now.
         old: PathBuf,

@@ -16,7 +16,7 @@ const OVERHEAD_BYTES: usize = 64;
 const PURGE_MAX: usize = 4096;
 
 /// Write-once registers in memory.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegisterMap {
     values: BTreeMap<(LogId, Slot), Bytes>,
     /// The trim points, and the highest slots ever written, of logs that are trimmed.
@@ -34,30 +34,37 @@ impl RegisterMap {
         self.bytes
     }
 
-    /// The number of registers that have a value.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether no register has a value.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
+    /// What a write to a register would return; `None` if it is empty.
+    pub fn find(&self, log: LogId, slot: Slot) -> Option<WriteResult> {
+        match self.is_trimmed(log, slot) {
+            true => Some(WriteResult::Trimmed),
+            false => self.values.get(&(log, slot)).cloned().map(WriteResult::Taken),
+        }
+    }
+
     /// Writes a register if it is empty.
     pub fn write(&mut self, log: LogId, slot: Slot, value: &[u8]) -> WriteResult {
+        self.write_with(log, slot, || Bytes::copy_from_slice(value))
+    }
+
+    /// As [`RegisterMap::write`], with a value that is only made if the register is empty.
+    pub fn write_with(&mut self, log: LogId, slot: Slot, value: impl FnOnce() -> Bytes) -> WriteResult {
         self.purge();
-        if self.is_trimmed(log, slot) {
-            return WriteResult::Trimmed;
+        if let Some(result) = self.find(log, slot) {
+            return result;
         }
-        match self.values.entry((log, slot)) {
-            std::collections::btree_map::Entry::Occupied(there) => WriteResult::Taken(there.get().clone()),
-            std::collections::btree_map::Entry::Vacant(empty) => {
-                self.bytes += value.len() + OVERHEAD_BYTES;
-                empty.insert(Bytes::copy_from_slice(value));
-                WriteResult::Fresh
-            }
-        }
+        let value = value();
+        self.bytes += value.len() + OVERHEAD_BYTES;
+        self.values.insert((log, slot), value);
+        WriteResult::Fresh
     }
 
     /// The registers of a log from a slot on, at most `limit`.
@@ -100,7 +107,7 @@ impl RegisterMap {
     }
 
     /// Trims a log whose highest slot ever written was at least `last`.
-    pub(crate) fn restore_trim(&mut self, log: LogId, through: Slot, last: Slot) {
+    pub fn restore_trim(&mut self, log: LogId, through: Slot, last: Slot) {
         self.purge();
         if self.is_retired(log) {
             return;
@@ -159,20 +166,19 @@ impl RegisterMap {
         self.purging = !self.retired.iter().all(gone);
     }
 
-    /// The retirement marks.
     pub fn retired(&self) -> impl Iterator<Item = (LogKind, u128)> {
         self.retired.iter().map(|(kind, below)| (*kind, *below))
     }
 
     /// The trim points after this log, in order.
-    pub(crate) fn trims_after(&self, after: Option<LogId>) -> impl Iterator<Item = (LogId, Extent)> {
+    pub fn trims_after(&self, after: Option<LogId>) -> impl Iterator<Item = (LogId, Extent)> {
         let after = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let trims = self.trims.range((after, std::ops::Bound::Unbounded));
         trims.map(|(log, extent)| (*log, *extent)).filter(|(log, _)| !self.is_retired(*log))
     }
 
     /// The registers after this one, in order.
-    pub(crate) fn values_after(
+    pub fn values_after(
         &self,
         after: Option<(LogId, Slot)>,
     ) -> impl Iterator<Item = ((LogId, Slot), &Bytes)> {

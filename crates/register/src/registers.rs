@@ -63,12 +63,37 @@ pub trait Registers: Send + Sync + 'static {
 /// How large values and batches may be. A batch within all limits is never refused as too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a value.
     pub value_bytes_max: usize,
-    /// Writes of a batch.
     pub batch_writes_max: usize,
-    /// Bytes of all values of a batch.
     pub batch_bytes_max: usize,
+}
+
+impl Limits {
+    /// [`Error::TooLarge`] if no batch may be as large.
+    pub fn check_batch(&self, writes: usize, value_bytes: usize) -> Result<(), Error> {
+        let Self { batch_writes_max, batch_bytes_max, .. } = *self;
+        if writes > batch_writes_max || value_bytes > batch_bytes_max {
+            return Err(Error::TooLarge(format!(
+                "a batch of {writes} writes and {value_bytes} bytes; the limit is {batch_writes_max} and {batch_bytes_max}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// [`Error::TooLarge`] or [`Error::Invalid`] if the batch can never be written.
+    pub fn check(&self, batch: &Batch) -> Result<(), Error> {
+        self.check_batch(batch.len(), batch.value_bytes())?;
+        for (log, slot, value) in batch.iter() {
+            if value.len() > self.value_bytes_max {
+                let (len, max) = (value.len(), self.value_bytes_max);
+                return Err(Error::TooLarge(format!("a value of {len} bytes; the limit is {max}")));
+            }
+            if slot > Slot::MAX {
+                return Err(Error::Invalid(format!("{log} slot {slot} is above the highest slot")));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Default for Limits {

@@ -11,7 +11,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch without entries.
     pub fn new() -> Self {
         Self::default()
     }
@@ -24,7 +23,6 @@ impl Batch {
         self.entries.push((log, slot, self.bytes.len()));
     }
 
-    /// Adds an entry.
     pub fn push(&mut self, log: LogId, slot: Slot, entry: &[u8]) {
         self.push_with(log, slot, |bytes| bytes.extend_from_slice(entry));
     }
@@ -38,17 +36,14 @@ impl Batch {
         })
     }
 
-    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The bytes of all entries together.
     pub fn entry_bytes(&self) -> usize {
         self.bytes.len()
     }

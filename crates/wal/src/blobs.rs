@@ -30,7 +30,6 @@ const HEADER_BYTES: usize = 48;
 pub struct Blob {
     /// Orders the contents of a blob: a lower version never replaces a higher one.
     pub version: u64,
-    /// The content.
     pub bytes: Bytes,
 }
 
@@ -112,7 +111,6 @@ pub fn get<D: Disk>(disk: &D, name: &str) -> Result<Option<Blob>, Error> {
     Ok(Some(Blob { version: header.version, bytes: Bytes::from(bytes) }))
 }
 
-/// The names of all blobs.
 pub fn list<D: Disk>(disk: &D) -> io::Result<Vec<String>> {
     Ok(disk.list(FOLDER)?.into_iter().filter(|name| check_name(name).is_ok()).collect())
 }

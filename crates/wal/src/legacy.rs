@@ -17,29 +17,21 @@ pub type OldLog = (u8, u128);
 pub enum OldRecord<'a> {
     /// A register was written.
     Register {
-        /// The log of the register.
         log: OldLog,
-        /// Its slot.
         slot: Slot,
-        /// Its value.
         value: &'a [u8],
         /// Whether it was copied from an older segment.
         moved: bool,
     },
     /// The registers of a log up to `trimmed` are trimmed.
     Trim {
-        /// The log.
         log: OldLog,
-        /// The trim point.
         trimmed: Slot,
-        /// The highest slot ever written.
         last: Slot,
     },
     /// All logs of a kind with ids below this one are retired.
     Retired {
-        /// The kind.
         kind: u8,
-        /// The id.
         below: u128,
     },
 }

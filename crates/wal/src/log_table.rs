@@ -36,7 +36,6 @@ impl LogState {
 }
 
 impl LogTable {
-    /// The number of logs.
     pub fn len(&self) -> usize {
         self.count
     }

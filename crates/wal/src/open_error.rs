@@ -13,25 +13,21 @@ pub enum OpenError {
     Locked {
         /// The name that the other process gave.
         by: String,
-        /// Its process id; 0 if it could not be read.
+        /// 0 if it could not be read.
         pid: u32,
     },
     /// Something that was durable is missing or changed. Opening would lose it silently.
     #[error("damaged: {file} at byte {offset}: {why}")]
     Damaged {
-        /// The file, relative to the data directory.
+        /// Relative to the data directory, as in the other errors.
         file: String,
-        /// The offset in the file.
         offset: u64,
-        /// The reason.
         why: String,
     },
     /// The wal was written by another version of the program.
     #[error("{file} has format version {found}, this program reads versions 1 to {expected}")]
     Version {
-        /// The file, relative to the data directory.
         file: String,
-        /// The version found.
         found: u32,
         /// The newest version that this program reads.
         expected: u32,
@@ -41,7 +37,6 @@ pub enum OpenError {
         "{file} holds registers of transactions in format version 2; stop the server and convert them with `jeton migrate`"
     )]
     OldRegisters {
-        /// The file, relative to the data directory.
         file: String,
     },
     /// The options contradict the limits.
@@ -50,9 +45,7 @@ pub enum OpenError {
     /// The disk failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
         what: String,
-        /// The error of the system.
         source: io::Error,
     },
 }

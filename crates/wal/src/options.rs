@@ -106,11 +106,8 @@ impl Options {
 /// How large entries and batches may be. A batch within all limits is never refused as too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of an entry.
     pub entry_bytes_max: usize,
-    /// Entries of a batch.
     pub batch_entries_max: usize,
-    /// Bytes of all entries of a batch.
     pub batch_bytes_max: usize,
     /// Bytes that only trims, and entries that make trims possible, may use.
     pub headroom_bytes: usize,

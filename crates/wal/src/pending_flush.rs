@@ -36,7 +36,6 @@ impl<F: DiskFile> PendingFlush<F> {
         });
     }
 
-    /// The number of the frame.
     pub fn number(&self) -> FrameNumber {
         self.frame.number
     }

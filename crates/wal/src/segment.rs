@@ -51,12 +51,10 @@ impl<F> Segment<F> {
     }
 }
 
-/// The name of a segment's file.
 pub fn name(number: u32) -> String {
     format!("{FOLDER}/{number:010}.log")
 }
 
-/// The name of the file of a released segment.
 pub fn spare_name(number: u32) -> String {
     format!("{FOLDER}/{SPARE}{number:010}")
 }
@@ -68,7 +66,6 @@ pub fn number_of(file: &str) -> Option<u32> {
     (name(number).rsplit('/').next() == Some(file)).then_some(number)
 }
 
-/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub version: u32,

@@ -193,7 +193,6 @@ impl<D: Disk> Wal<D> {
         }
     }
 
-    /// The blob with this name. Blocks.
     pub fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
         self.shared.check()?;
         blobs::get(&*self.shared.disk, name)

@@ -38,7 +38,7 @@ pub(crate) fn three(folder: Option<&Path>) -> Result<Vec<Arc<RaftRegisters>>> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let leader = members.iter().find_map(|member| member.leader());
-        if let Some(leader) = leader.filter(|_| members.iter().all(|member| member.is_seated())) {
+        if let Some(leader) = leader.filter(|_| members.iter().all(|member| member.is_voter())) {
             members.rotate_left(leader as usize - 1);
             return Ok(members);
         }

@@ -1,7 +1,7 @@
-//! The tests of the registers in PostgreSQL: the suite that every engine passes, on a server that is well, killed, or behind a network that breaks; and
-//! what is special about a database.
+//! Tests of the registers in PostgreSQL: the conformance suite with server crashes and network failures, and the properties of the
+//! tables and statements.
 
-#![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
+#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 mod open;
 mod races;

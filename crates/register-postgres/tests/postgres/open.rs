@@ -1,19 +1,19 @@
-//! What is refused before anything is written, and told clearly.
+//! Errors of opening, and the settings of sessions.
 
 use futures_executor::block_on;
 use jeton_register::{LogId, Registers, WritePermit, WriteResult};
 use jeton_register_postgres::{OpenError, Options, PostgresRegisters, SCHEMA_VERSION, create_schema};
 
-use super::support::{Place, batch_of, write};
+use super::support::{Server, batch_of, write};
 
 fn opened(url: &str) -> Result<PostgresRegisters, OpenError> {
     block_on(PostgresRegisters::open(url, Options::default()))
 }
 
 #[test]
-fn tables_are_made_once_by_however_many() {
-    let place = Place::bare(&[]);
-    let url = place.postgres.url();
+fn concurrent_creation_of_tables_succeeds() {
+    let server = Server::bare(&[]);
+    let url = server.postgres.url();
     assert!(matches!(opened(&url), Err(OpenError::NoSchema)));
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -24,14 +24,14 @@ fn tables_are_made_once_by_however_many() {
     let written = block_on(write(&engine, &[(LogId::partition(1), 1, b"kept")]));
     assert_eq!(written, Ok(vec![WriteResult::Fresh]));
     block_on(create_schema(&url)).unwrap();
-    assert_eq!(place.client().count("SELECT count(*) FROM jeton_register"), 1, "what is there stays");
+    assert_eq!(server.client().count("SELECT count(*) FROM jeton_register"), 1, "existing rows are kept");
 }
 
 #[test]
-fn tables_of_another_version_are_left_alone() {
-    let place = Place::new();
-    let url = place.postgres.url();
-    place.client().say("UPDATE jeton_schema SET version = version + 1");
+fn tables_of_another_version_are_not_changed() {
+    let server = Server::new();
+    let url = server.postgres.url();
+    server.client().execute("UPDATE jeton_schema SET version = version + 1");
     for error in [opened(&url).err(), block_on(create_schema(&url)).err()] {
         let good = matches!(
             error,
@@ -42,40 +42,40 @@ fn tables_of_another_version_are_left_alone() {
 }
 
 #[test]
-fn a_server_that_loses_what_it_acknowledges_is_refused() {
-    let place = Place::bare(&[("fsync", "off")]);
-    block_on(create_schema(&place.postgres.url())).unwrap();
-    let error = opened(&place.postgres.url()).err().unwrap();
+fn server_without_fsync_is_refused() {
+    let server = Server::bare(&[("fsync", "off")]);
+    block_on(create_schema(&server.postgres.url())).unwrap();
+    let error = opened(&server.postgres.url()).err().unwrap();
     assert!(matches!(&error, OpenError::Unfit(why) if why.contains("fsync")), "{error}");
 }
 
 #[test]
-fn sessions_commit_synchronously_whatever_the_server_would_do() {
-    for (server, expected) in
+fn sessions_override_asynchronous_commit() {
+    for (setting, expected) in
         [("off", "on"), ("local", "on"), ("remote_write", "on"), ("remote_apply", "remote_apply")]
     {
-        let place = Place::bare(&[("synchronous_commit", server)]);
-        block_on(create_schema(&place.postgres.url())).unwrap();
-        let hand = place.client();
-        // The first writer says with which setting it commits.
-        hand.say(
-            "CREATE TABLE said (setting text);
-            CREATE FUNCTION say() RETURNS trigger LANGUAGE plpgsql AS
-                $$ BEGIN INSERT INTO said VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$;
-            CREATE TRIGGER say AFTER INSERT ON jeton_register FOR EACH ROW EXECUTE FUNCTION say()",
+        let server = Server::bare(&[("synchronous_commit", setting)]);
+        block_on(create_schema(&server.postgres.url())).unwrap();
+        let client = server.client();
+        // A trigger records the setting of the writing session.
+        client.execute(
+            "CREATE TABLE seen (setting text);
+            CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$;
+            CREATE TRIGGER see AFTER INSERT ON jeton_register FOR EACH ROW EXECUTE FUNCTION see()",
         );
-        let engine = opened(&place.postgres.url()).unwrap();
+        let engine = opened(&server.postgres.url()).unwrap();
         block_on(write(&engine, &[(LogId::partition(1), 1, b"x")])).unwrap();
-        let query = format!("SELECT count(*) FROM said WHERE setting = '{expected}'");
-        assert_eq!(hand.count(&query), 1, "the server has {server}");
+        let query = format!("SELECT count(*) FROM seen WHERE setting = '{expected}'");
+        assert_eq!(client.count(&query), 1, "the server has {setting}");
     }
 }
 
 #[test]
-fn what_cannot_be_connected_to_is_named() {
+fn connection_errors_are_named() {
     assert!(matches!(opened("nonsense"), Err(OpenError::Url(_))));
     let mut options = Options::default();
-    options.connect_patience = std::time::Duration::from_millis(50);
+    options.connect_timeout = std::time::Duration::from_millis(50);
     let address = jeton_testbed::free_address().unwrap();
     let url = format!("postgresql://nobody@{address}/postgres");
     let error = block_on(PostgresRegisters::open(&url, options)).err().unwrap();
@@ -83,9 +83,9 @@ fn what_cannot_be_connected_to_is_named() {
 }
 
 #[test]
-fn what_is_queued_when_the_engine_goes_is_written() {
-    let place = Place::new();
-    let engine = place.open();
+fn queued_writes_are_executed_when_the_engine_is_dropped() {
+    let server = Server::new();
+    let engine = server.open();
     let waiting: Vec<_> = (1..=200)
         .map(|slot| engine.write(batch_of(&[(LogId::partition(1), slot, b"x")]), WritePermit::unlimited()))
         .collect();

@@ -1,65 +1,65 @@
-//! Statements that begin before a mark is set and end after it, brought about on purpose.
+//! Statements that start before a mark is committed and end after it.
 
 use futures_executor::block_on;
 use jeton_register::{Error, LogId, LogKind, Registers, Slot, WriteResult};
 
-use super::support::{Place, WAITING, hold, taken, write};
+use super::support::{Server, WAITING, hold, taken, write};
 
 #[test]
-fn a_register_that_is_trimmed_while_a_statement_waits_is_not_fresh_again() {
-    let place = Place::new();
-    let (engine, other) = (place.open(), place.open());
+fn register_trimmed_during_a_write_is_not_fresh_again() {
+    let server = Server::new();
+    let (engine, other) = (server.open(), server.open());
     let (before, log) = (LogId::partition(1), LogId::partition(2));
     assert_eq!(block_on(write(&engine, &[(log, 3, b"first")])), Ok(vec![WriteResult::Fresh]));
-    let holder = hold(&place, before, 1);
-    let watcher = place.client();
-    // The statement begins, sees no trim point, and waits for the holder.
+    let holder = hold(&server, before, 1);
+    let watcher = server.client();
+    // The statement starts without a trim point, and waits for the holder.
     let late = write(&other, &[(before, 1, b"late"), (log, 3, b"late")]);
     watcher.await_count(WAITING, 1);
     block_on(engine.trim(log, Slot(5))).unwrap();
-    holder.say("ROLLBACK");
+    holder.execute("ROLLBACK");
     let written = block_on(late).unwrap();
-    assert_eq!(written, [WriteResult::Fresh, WriteResult::Trimmed], "slot 3 was fresh once already");
+    assert_eq!(written, [WriteResult::Fresh, WriteResult::Trimmed], "slot 3 was fresh before");
     assert_eq!(block_on(engine.read(log, Slot(3), 1)), Err(Error::Trimmed { log, through: Slot(5) }));
     assert_eq!(block_on(write(&engine, &[(log, 3, b"again")])), Ok(vec![WriteResult::Trimmed]));
 }
 
 #[test]
-fn a_register_whose_log_is_retired_while_a_statement_waits_is_not_fresh_again() {
-    let place = Place::new();
-    let (engine, other) = (place.open(), place.open());
+fn register_retired_during_a_write_is_not_fresh_again() {
+    let server = Server::new();
+    let (engine, other) = (server.open(), server.open());
     let (before, log) = (LogId::partition(1), LogId::transaction(7));
     assert_eq!(block_on(write(&engine, &[(log, 3, b"first")])), Ok(vec![WriteResult::Fresh]));
-    let holder = hold(&place, before, 1);
-    let watcher = place.client();
+    let holder = hold(&server, before, 1);
+    let watcher = server.client();
     let late = write(&other, &[(before, 1, b"late"), (log, 3, b"late"), (log, 4, b"late")]);
     watcher.await_count(WAITING, 1);
     block_on(engine.retire(LogKind::Transaction, 8)).unwrap();
-    holder.say("COMMIT");
+    holder.execute("COMMIT");
     let written = block_on(late).unwrap();
     assert_eq!(written, [taken(b"held"), WriteResult::Trimmed, WriteResult::Trimmed]);
     assert_eq!(block_on(write(&engine, &[(log, 3, b"again")])), Ok(vec![WriteResult::Trimmed]));
-    // What the late statement left behind goes with the next retirement.
+    // The next retirement deletes the rows of the late statement.
     block_on(engine.retire(LogKind::Transaction, 8)).unwrap();
     assert_eq!(watcher.count("SELECT count(*) FROM jeton_register WHERE space = 2"), 0);
 }
 
 #[test]
-fn a_value_is_taken_that_was_not_committed_when_the_statement_began() {
-    let place = Place::new();
-    let engine = place.open();
+fn value_committed_during_a_write_is_taken() {
+    let server = Server::new();
+    let engine = server.open();
     let log = LogId::partition(1);
-    let (holder, watcher) = (hold(&place, log, 1), place.client());
+    let (holder, watcher) = (hold(&server, log, 1), server.client());
     let late = write(&engine, &[(log, 1, b"late"), (log, 2, b"late")]);
     watcher.await_count(WAITING, 1);
-    holder.say("COMMIT");
+    holder.execute("COMMIT");
     assert_eq!(block_on(late), Ok(vec![taken(b"held"), WriteResult::Fresh]));
 }
 
 #[test]
-fn batches_that_cross_each_other_come_to_an_end() {
-    let place = Place::new();
-    let engines = [place.open(), place.open()];
+fn batches_in_opposite_order_do_not_deadlock() {
+    let server = Server::new();
+    let engines = [server.open(), server.open()];
     let log = LogId::partition(1);
     std::thread::scope(|scope| {
         for (engine, forward) in engines.iter().zip([true, false]) {

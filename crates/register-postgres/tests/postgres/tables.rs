@@ -1,14 +1,14 @@
-//! What is left in the tables.
+//! The rows that remain in the tables, and how they are found.
 
 use futures_executor::block_on;
 use jeton_register::{Extent, LogId, LogKind, Registers, Slot};
 
-use super::support::{Place, write};
+use super::support::{Server, write};
 
 #[test]
-fn retired_sessions_leave_one_mark() {
-    let place = Place::new();
-    let engine = place.open();
+fn retired_logs_leave_one_mark() {
+    let server = Server::new();
+    let engine = server.open();
     for first in (0..25_000).step_by(2500) {
         let sessions: Vec<_> =
             (first..first + 2500).map(|id| (LogId::transaction(id), 1, b"value".as_slice())).collect();
@@ -20,29 +20,29 @@ fn retired_sessions_leave_one_mark() {
     block_on(write(&engine, &[(LogId::partition(1), 1, b"kept")])).unwrap();
     block_on(engine.trim(LogId::partition(2), Slot(1))).unwrap();
     block_on(engine.retire(LogKind::Transaction, 24_999)).unwrap();
-    let hand = place.client();
-    assert_eq!(hand.count("SELECT count(*) FROM jeton_register"), 2);
-    assert_eq!(hand.count("SELECT count(*) FROM jeton_trim"), 1);
-    assert_eq!(hand.count("SELECT count(*) FROM jeton_retired"), 1);
+    let client = server.client();
+    assert_eq!(client.count("SELECT count(*) FROM jeton_register"), 2);
+    assert_eq!(client.count("SELECT count(*) FROM jeton_trim"), 1);
+    assert_eq!(client.count("SELECT count(*) FROM jeton_retired"), 1);
     assert_eq!(block_on(engine.extent(LogId::transaction(24_998))), Ok(Extent::RETIRED));
     let last = Extent { trimmed: Slot::ZERO, last: Slot(1) };
     assert_eq!(block_on(engine.extent(LogId::transaction(24_999))), Ok(last));
 }
 
 #[test]
-fn registers_are_found_by_their_keys_however_many_there_are() {
-    let place = Place::new();
-    let hand = place.client();
-    hand.say(
+fn registers_are_found_by_index() {
+    let server = Server::new();
+    let client = server.client();
+    client.execute(
         "INSERT INTO jeton_register SELECT 2, lpad(to_hex(n), 32, '0')::uuid, 1, 'x' FROM generate_series(1, 100000) n;
         INSERT INTO jeton_trim SELECT 2, lpad(to_hex(n), 32, '0')::uuid, 1, 1 FROM generate_series(1, 100000, 2) n;
         ANALYZE",
     );
     let scans = "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname IN ('jeton_register', 'jeton_trim')";
-    let engine = place.open();
-    // The statistics of a session are told when it ends.
-    drop(place.open());
-    let before = hand.count(scans);
+    let engine = server.open();
+    // A session reports its statistics when it ends.
+    drop(server.open());
+    let before = client.count(scans);
     for id in 50_000..50_200 {
         let log = LogId::transaction(id);
         block_on(write(&engine, &[(log, 1, b"other"), (log, 65, b"new")])).unwrap();
@@ -52,7 +52,7 @@ fn registers_are_found_by_their_keys_however_many_there_are() {
     }
     block_on(engine.retire(LogKind::Transaction, 60_000)).unwrap();
     drop(engine);
-    hand.await_count("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jeton'", 0);
-    assert_eq!(hand.count(scans), before, "a table was read from end to end");
-    assert_eq!(hand.count("SELECT count(*) FROM jeton_trim"), 20_000);
+    client.await_count("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jeton'", 0);
+    assert_eq!(client.count(scans), before, "a table was scanned");
+    assert_eq!(client.count("SELECT count(*) FROM jeton_trim"), 20_000);
 }

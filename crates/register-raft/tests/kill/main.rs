@@ -1,14 +1,14 @@
-//! Real crashes: three members, each in a process of its own, with writers in all of them that race for the same registers. The process that leads is
-//! killed with SIGKILL again and again, and sometimes all of them at once. In the end every register that was acknowledged has its one value, at all members.
+//! Crashes of real processes: three members, each in its own process, with concurrent writers of the same registers. The leader is killed
+//! with SIGKILL repeatedly, and sometimes all members at once. At the end every acknowledged register has one value, at all members.
 //!
-//! Without arguments it is the test; with `child` it is a process that is killed.
+//! Without arguments this program is the test; with `child` it is a member.
 
-#![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
+#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 mod child;
 mod parent;
 
-/// How often a leader is killed. `JETON_KILL_ROUNDS` asks for more.
+/// How often a leader is killed. `JETON_KILL_ROUNDS` overrides it.
 const ROUNDS: usize = 12;
 
 fn main() {

@@ -1,52 +1,48 @@
-//! A cluster in one process. Each member reaches each other one through a network of its own, which can be cut.
+//! A cluster in one process. Each pair of members is connected by a proxy, which can be cut.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures_executor::block_on;
-use jeton_register::{
-    Batch, Blob, Error, Extent, Limits, LogId, LogKind, Registers, Slot, WritePermit, WriteResult,
-};
+use jeton_register::conformance::Routed;
+use jeton_register::{Batch, Error, LogId, Registers, Slot, WriteResult};
 use jeton_register_raft::{
     Durability, Member, MemberRole, OpenError, RaftRegisters, Secret, Settings, Timing,
 };
 use jeton_testbed::{Proxy, free_address};
 use tempfile::TempDir;
 
-/// How long the cluster may take to come to what a test waits for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of everything that a test waits for.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
     _folder: TempDir,
     settings: Vec<Settings>,
-    /// The networks, by who calls whom.
-    lines: BTreeMap<(u64, u64), Proxy>,
+    /// By caller and callee.
+    proxies: BTreeMap<(u64, u64), Proxy>,
     members: Mutex<BTreeMap<u64, Arc<RaftRegisters>>>,
-    turn: AtomicUsize,
+    requests: AtomicUsize,
     _network: tokio::runtime::Runtime,
 }
 
 impl Cluster {
-    /// Three members, none of them started.
+    /// Three members, not started.
     pub fn new(in_memory: bool, change: impl Fn(&mut Settings)) -> Arc<Self> {
         Self::of(3, in_memory, change)
     }
 
-    /// So many members, none of them started.
+    /// `count` members, not started.
     pub fn of(count: u64, in_memory: bool, change: impl Fn(&mut Settings)) -> Arc<Self> {
         let folder = tempfile::tempdir().unwrap();
         let network =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let ids = 1..=count;
         let listen: BTreeMap<u64, SocketAddr> = ids.clone().map(|id| (id, free_address().unwrap())).collect();
-        let mut lines = BTreeMap::new();
+        let mut proxies = BTreeMap::new();
         let mut all = Vec::new();
         for me in ids.clone() {
             let mut members = Vec::new();
@@ -54,9 +50,9 @@ impl Cluster {
                 let address = if id == me {
                     listen[&id]
                 } else {
-                    let line = network.block_on(Proxy::start(listen[&id])).unwrap();
-                    let address = line.address();
-                    lines.insert((me, id), line);
+                    let proxy = network.block_on(Proxy::start(listen[&id])).unwrap();
+                    let address = proxy.address();
+                    proxies.insert((me, id), proxy);
                     address
                 };
                 members.push(Member { id, address });
@@ -65,7 +61,7 @@ impl Cluster {
                 true => Durability::Memory,
                 false => Durability::Disk(folder.path().join(me.to_string())),
             };
-            let secret = Secret::new("a secret of the tests");
+            let secret = Secret::new("the secret of the tests");
             let mut settings = Settings::new(me, members, secret, durability);
             settings.timing = Timing {
                 heartbeat: Duration::from_millis(100),
@@ -80,14 +76,14 @@ impl Cluster {
         Arc::new(Self {
             _folder: folder,
             settings: all,
-            lines,
+            proxies,
             members: Mutex::default(),
-            turn: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             _network: network,
         })
     }
 
-    /// Three members at work.
+    /// Three running members.
     pub fn started(in_memory: bool) -> Arc<Self> {
         let cluster = Self::new(in_memory, |_| {});
         cluster.start_all();
@@ -123,7 +119,7 @@ impl Cluster {
         self.ids().into_iter().for_each(|id| self.start(id));
     }
 
-    /// As if it were killed.
+    /// To the other members this is a crash.
     pub fn crash(&self, id: u64) {
         let member = self.members.lock().unwrap().remove(&id);
         if let Some(member) = member {
@@ -139,33 +135,33 @@ impl Cluster {
         Arc::clone(&self.members.lock().unwrap()[&id])
     }
 
-    /// Nothing goes from or to it, and nobody is told so.
+    /// Drops all traffic of a member silently.
     pub fn isolate(&self, id: u64) {
-        for line in self.lines_of(id) {
-            line.hold();
+        for proxy in self.proxies_of(id) {
+            proxy.hold();
         }
     }
 
-    /// Heals the network of a member; what was held is lost.
+    /// Reconnects a member. The traffic in between is lost.
     pub fn rejoin(&self, id: u64) {
-        for line in self.lines_of(id) {
-            line.cut();
-            line.release();
+        for proxy in self.proxies_of(id) {
+            proxy.cut();
+            proxy.release();
         }
     }
 
-    /// Heals the network from one member to another alone.
+    /// Reconnects one member to another, in this direction only.
     pub fn join(&self, from: u64, to: u64) {
-        let line = &self.lines[&(from, to)];
-        line.cut();
-        line.release();
+        let proxy = &self.proxies[&(from, to)];
+        proxy.cut();
+        proxy.release();
     }
 
-    fn lines_of(&self, id: u64) -> impl Iterator<Item = &Proxy> {
-        self.lines.iter().filter(move |((from, to), _)| *from == id || *to == id).map(|(_, line)| line)
+    fn proxies_of(&self, id: u64) -> impl Iterator<Item = &Proxy> {
+        self.proxies.iter().filter(move |((from, to), _)| *from == id || *to == id).map(|(_, proxy)| proxy)
     }
 
-    /// The member that says of itself that it leads.
+    /// The member that reports itself as the leader.
     pub fn leader(&self) -> Option<u64> {
         let members = self.members.lock().unwrap();
         members.iter().find(|(id, member)| member.leader() == Some(**id)).map(|(id, _)| *id)
@@ -175,14 +171,14 @@ impl Cluster {
         self.await_that("a leader", || self.leader())
     }
 
-    /// Until all members that run have come to their seats and are heard of by the leader.
+    /// Waits until all running members are voters and the leader knows them.
     pub fn await_whole(&self) {
         self.await_that("all members", || {
             let leader = self.leader()?;
             let members = self.members.lock().unwrap().clone();
-            let seated = members.values().all(|member| member.is_seated());
-            let standing = members[&leader].members();
-            (seated && standing.iter().all(|view| view.standing != MemberRole::Outside)).then_some(())
+            let all_vote = members.values().all(|member| member.is_voter());
+            let views = members[&leader].members();
+            (all_vote && views.iter().all(|view| view.role != MemberRole::NotAdmitted)).then_some(())
         });
     }
 
@@ -192,66 +188,26 @@ impl Cluster {
             if let Some(found) = look() {
                 return found;
             }
-            assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+            assert!(begin.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// One member after the other, of those that run.
+    /// The running members, one after the other.
     fn next(&self) -> Result<Arc<RaftRegisters>, Error> {
         let members = self.members.lock().unwrap();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let member = members.values().nth(turn % members.len().max(1)).cloned();
-        member.ok_or_else(|| Error::Unavailable("no member runs".into()))
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let member = members.values().nth(number % members.len().max(1)).cloned();
+        member.ok_or_else(|| Error::Unavailable("no member is running".into()))
     }
 }
 
-/// Asks the members by turns.
-pub struct Client(pub Arc<Cluster>);
+/// Sends each request to the next member.
+pub type Client = Routed<RaftRegisters>;
 
-impl Registers for Client {
-    fn limits(&self) -> Limits {
-        Limits::default()
-    }
-
-    fn admit(&self, writes: usize, value_bytes: usize) -> Result<WritePermit, Error> {
-        self.0.next()?.admit(writes, value_bytes)
-    }
-
-    fn write(
-        &self,
-        batch: Batch,
-        permit: WritePermit,
-    ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static {
-        // The work begins when it is asked for, not when it is waited for.
-        type Answer = Pin<Box<dyn Future<Output = Result<Vec<WriteResult>, Error>> + Send>>;
-        let answer = self.0.next().map(|member| -> Answer { Box::pin(member.write(batch, permit)) });
-        async move { answer?.await }
-    }
-
-    async fn read(&self, log: LogId, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Error> {
-        self.0.next()?.read(log, from, limit).await
-    }
-
-    async fn extent(&self, log: LogId) -> Result<Extent, Error> {
-        self.0.next()?.extent(log).await
-    }
-
-    async fn trim(&self, log: LogId, through: Slot) -> Result<(), Error> {
-        self.0.next()?.trim(log, through).await
-    }
-
-    async fn retire(&self, space: LogKind, below: u128) -> Result<(), Error> {
-        self.0.next()?.retire(space, below).await
-    }
-
-    async fn put_blob(&self, name: &str, row: Blob) -> Result<bool, Error> {
-        self.0.next()?.put_blob(name, row).await
-    }
-
-    async fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
-        self.0.next()?.get_blob(name).await
-    }
+pub fn client(cluster: &Arc<Cluster>) -> Client {
+    let cluster = Arc::clone(cluster);
+    Routed::new(move || cluster.next())
 }
 
 /// Writes one register through one member.
@@ -262,13 +218,13 @@ pub fn write(member: &RaftRegisters, log: LogId, slot: u64, value: &[u8]) -> Res
     block_on(member.write(batch, permit)).map(|mut written| written.remove(0))
 }
 
-/// Writes one register through one member, again and again until it is answered.
+/// Writes one register through one member, with retries until it succeeds.
 pub fn insist(member: &RaftRegisters, log: LogId, slot: u64, value: &[u8]) -> WriteResult {
     let begin = Instant::now();
     loop {
         match write(member, log, slot, value) {
             Ok(written) => return written,
-            Err(failure) => assert!(begin.elapsed() < PATIENCE, "{failure}"),
+            Err(error) => assert!(begin.elapsed() < TIMEOUT, "{error}"),
         }
     }
 }

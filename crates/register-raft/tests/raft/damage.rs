@@ -1,4 +1,4 @@
-//! Logs that are torn at the end, which is mended, and damaged before it, which is not.
+//! A torn end of the log is cut; damage before the end is an error.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ fn segment(folder: &Path) -> PathBuf {
     segments.filter(|path| path.extension().is_some_and(|end| end == "log")).max().unwrap()
 }
 
-/// Where the last byte is that is not zero.
+/// The offset of the last byte other than zero.
 fn end(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|&byte| byte != 0).unwrap()
 }
@@ -43,16 +43,16 @@ fn flip(path: &Path, offset: usize) {
     file.write_all_at(&[byte[0] ^ 0x10], offset as u64).unwrap();
 }
 
-/// A write that was under way when the power failed is there in part. It was never acknowledged.
+/// A power failure leaves a part of the write in flight, which was not acknowledged.
 #[test]
-fn a_torn_end_is_cut_and_nothing_is_lost() {
+fn torn_end_is_cut_without_loss() {
     let cluster = written(20);
     cluster.crash_all();
     for id in cluster.ids() {
         let segment = segment(&cluster.folder(id));
         let bytes = fs::read(&segment).unwrap();
         let next = (end(&bytes) / BLOCK + 1) * BLOCK;
-        // It looks like a frame of this log, and is not whole.
+        // The start of a valid frame.
         let torn = &bytes[next - BLOCK..next - BLOCK + 600];
         fs::OpenOptions::new().write(true).open(&segment).unwrap().write_all_at(torn, next as u64).unwrap();
         flip(&segment, next + 100);
@@ -65,13 +65,13 @@ fn a_torn_end_is_cut_and_nothing_is_lost() {
     }
 }
 
-/// Damage to the very last record looks like a torn write, and is cut as one. The others, who have it all, fill it again.
+/// Damage to the last record looks like a torn write and is cut. The other members replicate it again.
 #[test]
-fn a_log_that_lost_its_last_record_is_filled_by_the_others() {
+fn lost_last_record_is_replicated_again() {
     let cluster = written(20);
     for id in cluster.ids() {
         for other in cluster.ids() {
-            cluster.await_that("everything is everywhere", || {
+            cluster.await_that("all registers at all members", || {
                 let extent = block_on(cluster.member(other).extent(LOG)).ok()?;
                 (extent.last == Slot(20)).then_some(())
             });
@@ -90,36 +90,36 @@ fn a_log_that_lost_its_last_record_is_filled_by_the_others() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_middle_is_refused_with_its_place() {
+fn flipped_bit_before_the_end_is_reported_with_its_place() {
     let cluster = written(20);
     let follower = cluster.ids().into_iter().find(|&id| Some(id) != cluster.leader()).unwrap();
     cluster.crash(follower);
     let segment = segment(&cluster.folder(follower));
     let bytes = fs::read(&segment).unwrap();
-    // One of the values, well before the end.
+    // In a value, more than a frame before the end.
     let place = bytes.windows(7).position(|window| window == b"slot 10").unwrap();
-    assert!(place + 8192 < end(&bytes), "something is durable after it");
+    assert!(place + 8192 < end(&bytes), "there are frames after it");
     flip(&segment, place);
     let error = cluster.try_start(follower).unwrap_err().to_string();
     assert!(error.contains("damaged") && error.contains(".log at byte"), "{error}");
-    // The others do not need it.
+    // The other members are a majority.
     let there = insist(&cluster.member(cluster.await_leader()), LOG, 10, b"another");
     assert_eq!(there, WriteResult::Taken("slot 10".into()));
 }
 
 #[test]
-fn a_folder_is_that_of_one_member() {
+fn directory_of_another_member_is_refused() {
     let cluster = written(1);
     cluster.crash(1);
     cluster.crash(2);
     fs::rename(cluster.folder(1), cluster.folder(1).with_extension("kept")).unwrap();
     fs::rename(cluster.folder(2), cluster.folder(1)).unwrap();
     let error = cluster.try_start(1).unwrap_err().to_string();
-    assert!(error.contains("member 2, not of 1"), "{error}");
+    assert!(error.contains("member 2, not to 1"), "{error}");
 }
 
 #[test]
-fn a_member_that_lost_its_folder_comes_back_as_another() {
+fn member_without_its_directory_gets_a_new_identity() {
     let cluster = written(5);
     cluster.crash(2);
     fs::remove_dir_all(cluster.folder(2)).unwrap();

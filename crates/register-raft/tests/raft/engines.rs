@@ -1,4 +1,4 @@
-//! The suite that every engine passes, against a cluster.
+//! The conformance suite of engines, run against clusters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,35 +6,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jeton_register::conformance::block_on;
 use jeton_register::conformance::{EngineLimits, conformance};
 
-use crate::cluster::{Client, Cluster};
+use crate::cluster::{Cluster, client};
 
 #[test]
-fn a_cluster_passes_the_suite() {
+fn cluster_on_disk() {
     let cluster = Cluster::new(false, |_| {});
     let passed = block_on(conformance(EngineLimits::default(), async || {
         cluster.crash_all();
         cluster.start_all();
-        Client(Arc::clone(&cluster))
+        client(&cluster)
     }));
     assert!(passed.len() >= 20, "{passed:?}");
 }
 
 #[test]
-fn a_cluster_in_memory_passes_the_suite() {
+fn cluster_in_memory() {
     let cluster = Cluster::started(true);
     block_on(conformance(EngineLimits::default(), async || {
-        // All at once would lose everything, and is meant to.
+        // One at a time: a restart of all members loses everything.
         for id in cluster.ids() {
             cluster.await_whole();
             cluster.crash(id);
             cluster.start(id);
         }
         cluster.await_whole();
-        Client(Arc::clone(&cluster))
+        client(&cluster)
     }));
 }
 
-/// Runs the suite as often as needed while `disturb` is called again and again, at least `times`.
+/// Runs the suite until `disturb` was called `times` times.
 fn disturbed(cluster: &Arc<Cluster>, times: usize, disturb: impl Fn(usize) + Sync) {
     cluster.await_whole();
     let enough = AtomicBool::new(false);
@@ -45,10 +45,10 @@ fn disturbed(cluster: &Arc<Cluster>, times: usize, disturb: impl Fn(usize) + Syn
             }
             enough.store(true, Ordering::SeqCst);
         });
-        // Dated logs are retired by each run, so that each begins above the one before.
+        // Each run retires its dated logs, so the next one starts above them.
         for run in 0.. {
             let terms = EngineLimits { first_log: run * 100, ..EngineLimits::default() };
-            block_on(conformance(terms, async || Client(Arc::clone(cluster))));
+            block_on(conformance(terms, async || client(cluster)));
             if enough.load(Ordering::SeqCst) {
                 break;
             }
@@ -58,10 +58,10 @@ fn disturbed(cluster: &Arc<Cluster>, times: usize, disturb: impl Fn(usize) + Syn
 }
 
 #[test]
-fn a_cluster_passes_the_suite_while_members_crash_one_at_a_time() {
+fn cluster_with_crashes_of_one_member_at_a_time() {
     let cluster = Cluster::started(false);
     disturbed(&cluster, 8, |round| {
-        // The leader every other time.
+        // Every second time the leader.
         let victim = if round % 2 == 0 { cluster.await_leader() } else { cluster.ids()[round % 3] };
         cluster.crash(victim);
         let _ = cluster.await_leader();
@@ -71,7 +71,7 @@ fn a_cluster_passes_the_suite_while_members_crash_one_at_a_time() {
 }
 
 #[test]
-fn a_cluster_passes_the_suite_while_its_leader_is_cut_off() {
+fn cluster_with_partitions_of_the_leader() {
     let cluster = Cluster::started(false);
     disturbed(&cluster, 3, |_| {
         let victim = cluster.await_leader();

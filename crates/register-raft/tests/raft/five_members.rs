@@ -1,17 +1,16 @@
-//! Five members: two of them may be gone, whichever, and a third one not.
+//! Five members: any two may fail, a third one may not.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jeton_register::conformance::block_on;
 use jeton_register::conformance::{EngineLimits, conformance};
 use jeton_register::{Error, LogId, Registers, Slot, WriteResult};
 
-use crate::cluster::{Client, Cluster, insist, write};
+use crate::cluster::{Cluster, client, insist, write};
 
 const LOG: LogId = LogId::partition(4);
 
-fn two_of_five_may_go(in_memory: bool) {
+fn two_of_five_fail(in_memory: bool) {
     let cluster = Cluster::of(5, in_memory, |settings| settings.timing.request = Duration::from_secs(5));
     cluster.start_all();
     cluster.await_whole();
@@ -21,7 +20,7 @@ fn two_of_five_may_go(in_memory: bool) {
         slot += 1;
         let value = format!("slot {slot} by {id}");
         let written = insist(&cluster.member(id), LOG, slot, value.as_bytes());
-        // One that was in doubt when the leader went is found when it is asked again.
+        // A write whose outcome was unknown when the leader failed is found by the retry.
         assert!(
             written == WriteResult::Fresh || written == WriteResult::Taken(value.clone().into()),
             "{written:?}"
@@ -29,7 +28,7 @@ fn two_of_five_may_go(in_memory: bool) {
         expected.push((Slot(slot), value.into()));
     };
     cluster.ids().into_iter().for_each(&mut write_through);
-    // The leader is one of the two.
+    // One of the two is the leader.
     let first = cluster.await_leader();
     cluster.crash(first);
     let second = cluster.ids().into_iter().find(|&id| id != first).unwrap();
@@ -38,14 +37,14 @@ fn two_of_five_may_go(in_memory: bool) {
     for _ in 0..3 {
         left.iter().copied().for_each(&mut write_through);
     }
-    // Two of five are no majority, whatever they hold.
+    // Two of five are not a majority.
     cluster.crash(left[0]);
     let failed = write(&cluster.member(left[1]), LogId::partition(6), 1, b"by two").unwrap_err();
     assert!(matches!(failed, Error::Unknown(_) | Error::Unavailable(_)), "{failed:?}");
     let failed = block_on(cluster.member(left[2]).read(LOG, Slot(1), 1)).unwrap_err();
     assert!(matches!(failed, Error::Unavailable(_)), "{failed:?}");
     if in_memory {
-        // A majority has forgotten everything: it is over, and must be.
+        // A majority has lost its log: the cluster cannot continue.
         return;
     }
     for id in [first, second, left[0]] {
@@ -54,25 +53,24 @@ fn two_of_five_may_go(in_memory: bool) {
     cluster.await_whole();
     cluster.ids().into_iter().for_each(&mut write_through);
     for id in cluster.ids() {
-        let there =
-            cluster.await_that("a read", || block_on(cluster.member(id).read(LOG, Slot(1), 100)).ok());
-        assert_eq!(there, expected, "at {id}");
+        let read = cluster.await_that("a read", || block_on(cluster.member(id).read(LOG, Slot(1), 100)).ok());
+        assert_eq!(read, expected, "at {id}");
     }
 }
 
 #[test]
-fn two_of_five_may_go_on_disk() {
-    two_of_five_may_go(false);
+fn two_of_five_fail_on_disk() {
+    two_of_five_fail(false);
 }
 
 #[test]
-fn two_of_five_may_go_in_memory() {
-    two_of_five_may_go(true);
+fn two_of_five_fail_in_memory() {
+    two_of_five_fail(true);
 }
 
-/// Whoever comes back has forgotten everything, and two do so at once, until all five have.
+/// Pairs of members lose their logs, until all five have.
 #[test]
-fn pairs_of_five_in_memory_come_back_anew() {
+fn pairs_in_memory_restart_with_new_identities() {
     let cluster = Cluster::of(5, true, |_| {});
     cluster.start_all();
     cluster.await_whole();
@@ -89,11 +87,11 @@ fn pairs_of_five_in_memory_come_back_anew() {
 }
 
 #[test]
-fn five_pass_the_suite() {
+fn cluster_of_five_passes_the_suite() {
     let cluster = Cluster::of(5, false, |_| {});
     block_on(conformance(EngineLimits::default(), async || {
         cluster.crash_all();
         cluster.start_all();
-        Client(Arc::clone(&cluster))
+        client(&cluster)
     }));
 }

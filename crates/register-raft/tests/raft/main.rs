@@ -1,6 +1,6 @@
-//! Tests of clusters in one process, over real sockets: whole, while members come and go, and while the network is cut.
+//! Tests of clusters in one process over real sockets: complete, with restarts of members, and with a partitioned network.
 
-#![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
+#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 mod cluster;
 mod damage;

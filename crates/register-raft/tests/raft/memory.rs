@@ -1,4 +1,4 @@
-//! Members whose logs are in memory: whoever ends has forgotten everything, and counts for nothing until it is let in again.
+//! Members with their logs in memory: a restarted member has lost everything, and does not count until it is admitted again.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, insist, write};
 const LOG: LogId = LogId::partition(7);
 
 #[test]
-fn a_member_that_forgot_is_let_in_anew_and_gets_everything() {
+fn restarted_member_is_admitted_and_gets_everything() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
     for round in 0..3 {
@@ -20,7 +20,7 @@ fn a_member_that_forgot_is_let_in_anew_and_gets_everything() {
             cluster.crash(id);
             cluster.start(id);
             cluster.await_whole();
-            // All were ended in the end: what there is was handed on each time.
+            // At the end all members were restarted: every register was replicated each time.
             for known in (0..=round).flat_map(|round| (1..=3).map(move |id| round * 10 + id)) {
                 if known > slot {
                     continue;
@@ -32,36 +32,36 @@ fn a_member_that_forgot_is_let_in_anew_and_gets_everything() {
     }
 }
 
-/// Two of three hold a register, and one of these ends. The third alone must not elect anybody together with what came back empty.
+/// Two of three members have a register, and one of the two restarts. It must not elect the third member, which lacks the register.
 #[test]
-fn a_member_that_forgot_does_not_help_to_elect() {
+fn restarted_member_does_not_vote() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
     let leader = cluster.await_leader();
-    let [forgets, behind] = cluster.ids().into_iter().filter(|&id| id != leader).collect::<Vec<_>>()[..]
+    let [restarted, behind] = cluster.ids().into_iter().filter(|&id| id != leader).collect::<Vec<_>>()[..]
     else {
         panic!("three members")
     };
     cluster.isolate(behind);
     assert_eq!(insist(&cluster.member(leader), LOG, 1, b"agreed"), WriteResult::Fresh);
-    // Nobody is left who could let it in, and the one that lacks the register is back.
+    // No leader can admit it, and the member that lacks the register is connected to it.
     cluster.isolate(leader);
-    cluster.crash(forgets);
-    cluster.start(forgets);
-    for (from, to) in [(behind, forgets), (forgets, behind)] {
+    cluster.crash(restarted);
+    cluster.start(restarted);
+    for (from, to) in [(behind, restarted), (restarted, behind)] {
         cluster.join(from, to);
     }
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(4) {
-        for id in [behind, forgets] {
+        for id in [behind, restarted] {
             let leads = cluster.member(id).leader();
-            assert!(leads != Some(behind) && leads != Some(forgets), "{id} is led by {leads:?}");
+            assert!(leads != Some(behind) && leads != Some(restarted), "{id} reports leader {leads:?}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     let failed = write(&cluster.member(behind), LOG, 1, b"undone").unwrap_err();
     assert!(matches!(failed, Error::Unknown(_) | Error::Unavailable(_)), "{failed:?}");
-    // Once the one that knows is back, there is one answer.
+    // Once the old leader is back, there is one value.
     cluster.rejoin(leader);
     cluster.rejoin(behind);
     cluster.await_whole();
@@ -72,7 +72,7 @@ fn a_member_that_forgot_does_not_help_to_elect() {
 }
 
 #[test]
-fn a_rest_without_majority_stays_out_of_reach() {
+fn minority_with_its_log_refuses_all_requests() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
     assert_eq!(insist(&cluster.member(1), LOG, 1, b"agreed"), WriteResult::Fresh);
@@ -89,7 +89,7 @@ fn a_rest_without_majority_stays_out_of_reach() {
 }
 
 #[test]
-fn all_that_end_together_begin_with_nothing() {
+fn restart_of_all_members_loses_everything() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
     assert_eq!(insist(&cluster.member(1), LOG, 1, b"agreed"), WriteResult::Fresh);

@@ -1,4 +1,4 @@
-//! What callers are told when there is no majority, when a leader changes under them, and how the cluster looks meanwhile.
+//! Requests without a majority, during a change of leader, and with a full state; the members as the leader sees them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, insist, write};
 const LOG: LogId = LogId::partition(5);
 
 #[test]
-fn without_a_majority_there_is_no_answer_and_no_lie() {
+fn requests_without_a_majority_fail() {
     let cluster = Cluster::new(false, |settings| settings.timing.request = Duration::from_secs(3));
     cluster.start_all();
     cluster.await_whole();
@@ -22,7 +22,7 @@ fn without_a_majority_there_is_no_answer_and_no_lie() {
     let member = cluster.member(1);
     let failed = write(&member, LOG, 2, b"two").unwrap_err();
     assert!(matches!(failed, Error::Unknown(_) | Error::Unavailable(_)), "{failed:?}");
-    // What is held here may be out of date by now: nobody can say.
+    // The state of this member may be outdated.
     let failed = block_on(member.read(LOG, Slot(1), 10)).unwrap_err();
     assert!(matches!(failed, Error::Unavailable(_)), "{failed:?}");
     cluster.start(2);
@@ -32,9 +32,9 @@ fn without_a_majority_there_is_no_answer_and_no_lie() {
     assert_eq!(all, [(Slot(1), "one".into()), (Slot(2), "two".into())]);
 }
 
-/// The leader ends while a follower waits for it. The follower asks the next leader under the same number, and is told that it was first.
+/// The leader fails while a follower waits for its response. The follower retries with the next leader under the same number.
 #[test]
-fn a_change_of_leader_is_not_seen_from_outside() {
+fn change_of_leader_is_invisible_to_callers() {
     let cluster = Cluster::started(false);
     let mut slot = 0;
     for _ in 0..4 {
@@ -62,32 +62,32 @@ fn a_change_of_leader_is_not_seen_from_outside() {
 }
 
 #[test]
-fn batches_are_readable_in_the_order_they_were_given() {
+fn batches_become_readable_in_order() {
     let cluster = Cluster::started(false);
     cluster.await_whole();
     for id in cluster.ids() {
         let member = cluster.member(id);
         let log = LogId::partition(100 + id as u16);
-        let give = |slot: u64| {
+        let submit = |slot: u64| {
             let mut batch = Batch::new();
             batch.push(log, Slot(slot), &[1; 20_000]);
             let permit = member.admit(1, 20_000).unwrap();
             member.write(batch, permit)
         };
-        // Not one of them waits for the one before.
-        let answers: Vec<_> = (1..=400).map(give).collect();
+        // None waits for the one before.
+        let responses: Vec<_> = (1..=400).map(submit).collect();
         for read in 0..20 {
             let there = block_on(cluster.member(1 + read % 3).read(log, Slot(1), 1000)).unwrap();
             assert!(there.iter().map(|(slot, _)| slot.0).eq(1..=there.len() as u64));
         }
-        for answer in answers {
-            assert_eq!(block_on(answer).unwrap(), [WriteResult::Fresh]);
+        for response in responses {
+            assert_eq!(block_on(response).unwrap(), [WriteResult::Fresh]);
         }
     }
 }
 
 #[test]
-fn too_much_at_once_is_refused_at_once() {
+fn requests_above_the_limits_are_refused_at_once() {
     let cluster = Cluster::new(true, |_| {});
     cluster.start(1);
     let member = cluster.member(1);
@@ -107,14 +107,14 @@ fn too_much_at_once_is_refused_at_once() {
 }
 
 #[test]
-fn a_full_state_takes_trims_and_nothing_else() {
+fn full_state_accepts_trims_only() {
     let cluster = Cluster::new(true, |settings| settings.state_bytes_max = 100_000);
     cluster.start_all();
     cluster.await_whole();
     let member = cluster.member(2);
     let early = member.admit(1, 10_000).unwrap();
     let full = (1..100).find_map(|slot| {
-        // It knows how full it is once it has come as far as the leader.
+        // A read makes it apply the log, so that it knows its size.
         cluster.await_that("a read", || block_on(member.extent(LOG)).ok());
         write(&member, LOG, slot, &[0; 10_000]).err().map(|why| (slot, why))
     });
@@ -122,7 +122,7 @@ fn a_full_state_takes_trims_and_nothing_else() {
     assert!((10..13).contains(&slot), "{slot}");
     let row = jeton_register::Blob { version: 1, bytes: "row".into() };
     assert!(matches!(block_on(member.put_blob("row", row)), Err(Error::Full(_))));
-    // What was admitted when there was room is taken.
+    // A write that was admitted before is executed.
     let mut batch = Batch::new();
     batch.push(LOG, Slot(slot), &[0; 10_000]);
     assert_eq!(block_on(member.write(batch, early)).unwrap(), [WriteResult::Fresh]);
@@ -130,7 +130,7 @@ fn a_full_state_takes_trims_and_nothing_else() {
     assert_eq!(insist(&member, LOG, slot + 1, &[0; 10_000]), WriteResult::Fresh);
 }
 
-/// Ends those who go on until it is so, also when the test fails.
+/// Sets the flag on drop, also when the test fails.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -139,9 +139,9 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Callers who ask again and again must not keep out the one that makes room.
+/// Callers that retry writes must not prevent the trim that frees space.
 #[test]
-fn a_full_state_is_trimmed_while_others_want_to_write() {
+fn full_state_is_trimmed_during_retried_writes() {
     let cluster = Cluster::new(true, |settings| settings.state_bytes_max = 100_000);
     cluster.start_all();
     cluster.await_whole();
@@ -158,7 +158,8 @@ fn a_full_state_is_trimmed_while_others_want_to_write() {
             });
         }
         let done = Done(&is_done);
-        cluster.await_that("no room", || matches!(member.admit(1, 1), Err(Error::Full(_))).then_some(()));
+        cluster
+            .await_that("a full state", || matches!(member.admit(1, 1), Err(Error::Full(_))).then_some(()));
         let trims = (0..3).map(|log| member.trim(LogId::partition(20 + log), Slot(1 << 40)));
         let trimmed: Vec<_> = trims.map(block_on).collect();
         drop(done);
@@ -166,9 +167,9 @@ fn a_full_state_is_trimmed_while_others_want_to_write() {
     });
 }
 
-/// A member that does not know how full it is admits what the leader then refuses.
+/// A member with a higher limit admits writes that the leader refuses.
 #[test]
-fn the_leader_refuses_what_should_not_have_been_admitted() {
+fn leader_refuses_writes_above_its_own_limit() {
     let cluster = Cluster::new(true, |settings| {
         settings.state_bytes_max = if settings.me == 2 { 10_000_000 } else { 100_000 };
     });
@@ -184,35 +185,35 @@ fn the_leader_refuses_what_should_not_have_been_admitted() {
     let full = (1..100).find_map(|slot| write(&member, LOG, slot, &[0; 10_000]).err().map(|why| (slot, why)));
     let Some((slot, Error::Full(_))) = full else { panic!("{full:?}") };
     assert!((18..23).contains(&slot), "{slot}");
-    // Whoever was told of that is not refused for it.
+    // A request that follows the error is not refused for it.
     block_on(member.trim(LOG, Slot(slot - 1))).unwrap();
     assert_eq!(insist(&member, LOG, slot, &[0; 10_000]), WriteResult::Fresh);
 }
 
 #[test]
-fn the_leader_knows_when_it_heard_of_whom() {
+fn leader_knows_when_it_last_heard_from_members() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
     let leader = cluster.await_leader();
     let views = |id: u64| cluster.member(id).members();
-    cluster.await_that("all are heard of", || {
-        views(leader).iter().all(|view| view.heard.is_some()).then_some(())
+    cluster.await_that("contact with all members", || {
+        views(leader).iter().all(|view| view.last_seen.is_some()).then_some(())
     });
-    let standing = |id: u64| views(leader).iter().find(|view| view.id == id).unwrap().standing;
-    assert_eq!(standing(leader), MemberRole::Leader);
-    let gone = cluster.ids().into_iter().find(|&id| id != leader).unwrap();
-    let stays = cluster.ids().into_iter().find(|&id| id != leader && id != gone).unwrap();
-    assert_eq!((standing(gone), standing(stays)), (MemberRole::Voter, MemberRole::Voter));
-    cluster.crash(gone);
+    let role = |id: u64| views(leader).iter().find(|view| view.id == id).unwrap().role;
+    assert_eq!(role(leader), MemberRole::Leader);
+    let crashed = cluster.ids().into_iter().find(|&id| id != leader).unwrap();
+    let running = cluster.ids().into_iter().find(|&id| id != leader && id != crashed).unwrap();
+    assert_eq!((role(crashed), role(running)), (MemberRole::Voter, MemberRole::Voter));
+    cluster.crash(crashed);
     let age = |id: u64| {
         views(leader)
             .iter()
             .find(|view| view.id == id)
             .unwrap()
-            .heard
+            .last_seen
             .map_or(Duration::MAX, |at| at.elapsed())
     };
     cluster.await_that("a suspicion", || {
-        (age(gone) > Duration::from_secs(1) && age(stays) < Duration::from_millis(500)).then_some(())
+        (age(crashed) > Duration::from_secs(1) && age(running) < Duration::from_millis(500)).then_some(())
     });
 }

@@ -1,4 +1,4 @@
-//! What whoever opens a member is told: at once if it cannot be, and by requests if it cannot reach the others.
+//! Errors of a start: invalid settings at once, unreachable or different members by requests.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use jeton_testbed::free_address;
 use crate::cluster::{Cluster, insist, write};
 
 const LOG: LogId = LogId::partition(8);
-/// How long a request may take in these tests, and how much longer a busy machine may take to say that it did not work out.
-const REQUEST: Duration = Duration::from_secs(5);
+/// The request timeout in these tests, and how much later the error may come on a loaded machine.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(3);
 
-fn hasty(settings: &mut Settings) {
-    settings.timing.request = REQUEST;
+fn short_timeout(settings: &mut Settings) {
+    settings.timing.request = REQUEST_TIMEOUT;
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused() {
+fn invalid_settings_are_refused() {
     let cluster = Cluster::new(true, |_| {});
     let refused = |change: &dyn Fn(&mut Settings)| {
         let mut settings = cluster.settings(1);
@@ -41,7 +41,7 @@ fn settings_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_port_or_a_folder_in_use_is_named() {
+fn port_or_directory_in_use_is_named() {
     let cluster = Cluster::new(false, |_| {});
     let address = cluster.settings(1).members[0].address;
     let taken = TcpListener::bind(address).unwrap();
@@ -51,7 +51,7 @@ fn a_port_or_a_folder_in_use_is_named() {
         "{error}"
     );
     drop(taken);
-    // And what was opened before that was let go.
+    // The directory that was opened before is released.
     cluster.start(1);
     let mut settings = cluster.settings(1);
     settings.listen = Some(free_address().unwrap());
@@ -59,15 +59,15 @@ fn a_port_or_a_folder_in_use_is_named() {
     assert!(matches!(error, OpenError::Log(_)), "{error:?}");
 }
 
-/// A member that is alone is told why, in its time: nobody is there, or somebody else is.
+/// Another member at the address, another secret, or an unknown number.
 #[test]
-fn who_reaches_nobody_is_told_why() {
-    let cluster = Cluster::new(true, hasty);
+fn requests_of_an_isolated_member_name_the_reason() {
+    let cluster = Cluster::new(true, short_timeout);
     cluster.start(2);
     cluster.start(3);
     let mut settings = cluster.settings(1);
-    settings.secret = Secret::new("not the secret of the tests");
-    // Member 3 is where it is not, and does not answer to the number of another.
+    settings.secret = Secret::new("another secret");
+    // Members 2 and 3 have each other's address.
     let [_, two, three] = &mut settings.members[..] else { panic!("three members") };
     three.address = cluster.settings(2).members[1].address;
     two.address = cluster.settings(3).members[2].address;
@@ -78,14 +78,14 @@ fn who_reaches_nobody_is_told_why() {
     assert!(why.contains("it is not member 2") && why.contains("it is not member 3"), "{why}");
     drop(member);
     settings = cluster.settings(1);
-    settings.secret = Secret::new("not the secret of the tests");
+    settings.secret = Secret::new("another secret");
     let member = RaftRegisters::open(settings.clone()).unwrap();
     let failed = block_on(member.extent(LOG)).unwrap_err();
     let Error::Unavailable(why) = &failed else { panic!("{failed:?}") };
     assert!(why.contains("it does not know the secret"), "{why}");
-    assert!(member.members()[1].trouble.as_ref().is_some_and(|why| why.contains("secret")));
+    assert!(member.members()[1].last_error.as_ref().is_some_and(|why| why.contains("secret")));
     drop(member);
-    // It knows the secret, but is no member by the settings of the others.
+    // It knows the secret, but is not in the settings of the others.
     settings = cluster.settings(1);
     settings.me = 7;
     settings.members[0].id = 7;
@@ -98,11 +98,11 @@ fn who_reaches_nobody_is_told_why() {
     assert_ne!(two_is, member.address());
 }
 
-/// Three that know of three, and one of these of five: a majority of the one need not meet one of the other.
+/// Two members are configured with three members, one with five: majorities need not overlap.
 #[test]
-fn members_that_disagree_on_who_they_are_do_not_begin() {
+fn members_with_different_settings_do_not_bootstrap() {
     let cluster = Cluster::new(true, |settings| {
-        hasty(settings);
+        short_timeout(settings);
         if settings.me == 2 {
             settings.members.extend([4, 5].map(|id| Member { id, address: free_address().unwrap() }));
         }
@@ -114,14 +114,14 @@ fn members_that_disagree_on_who_they_are_do_not_begin() {
     assert!(cluster.leader().is_none());
 }
 
-/// Nobody tells it: what it says goes nowhere. Every request ends in its time, those that wait behind another, too.
+/// Its traffic is dropped silently. Every request ends within its timeout, also those behind others in the queue.
 #[test]
-fn a_member_that_is_cut_off_says_so_in_its_time() {
-    let cluster = Cluster::new(false, hasty);
+fn requests_of_a_partitioned_member_time_out() {
+    let cluster = Cluster::new(false, short_timeout);
     cluster.start_all();
     cluster.await_whole();
     assert_eq!(insist(&cluster.member(1), LOG, 1, b"one"), WriteResult::Fresh);
-    // The leader, and one that follows.
+    // The leader and a follower.
     let leader = cluster.await_leader();
     let follower = cluster.ids().into_iter().find(|&id| id != leader).unwrap();
     for id in [leader, follower] {
@@ -131,25 +131,25 @@ fn a_member_that_is_cut_off_says_so_in_its_time() {
             for caller in 0..4u64 {
                 let member = &member;
                 scope.spawn(move || {
-                    // Some come while the others wait.
+                    // Some are submitted while others wait.
                     std::thread::sleep(Duration::from_millis(400) * caller as u32);
                     let begin = Instant::now();
-                    let failed = write(member, LOG, 10 + caller, b"cut off").unwrap_err();
+                    let failed = write(member, LOG, 10 + caller, b"partitioned").unwrap_err();
                     assert!(matches!(failed, Error::Unknown(_) | Error::Unavailable(_)), "{failed:?}");
-                    assert!(begin.elapsed() < REQUEST + SLACK, "a write took {:?}", begin.elapsed());
+                    assert!(begin.elapsed() < REQUEST_TIMEOUT + SLACK, "a write took {:?}", begin.elapsed());
                 });
                 scope.spawn(move || {
                     std::thread::sleep(Duration::from_millis(400) * caller as u32);
                     let begin = Instant::now();
                     let failed = block_on(member.read(LOG, Slot(1), 1)).unwrap_err();
                     assert!(matches!(failed, Error::Unavailable(_)), "{failed:?}");
-                    assert!(begin.elapsed() < REQUEST + SLACK, "a read took {:?}", begin.elapsed());
+                    assert!(begin.elapsed() < REQUEST_TIMEOUT + SLACK, "a read took {:?}", begin.elapsed());
                 });
             }
         });
-        // Once it knows that it is alone, nothing is in doubt. A leader, too: it does not go on filling its log.
-        cluster.await_that("it knows", || member.leader().is_none().then_some(()));
-        let failed = write(&member, LOG, 20, b"cut off").unwrap_err();
+        // Once it knows, no outcome is unknown. A leader stops appending to its log, too.
+        cluster.await_that("no leader", || member.leader().is_none().then_some(()));
+        let failed = write(&member, LOG, 20, b"partitioned").unwrap_err();
         assert!(matches!(failed, Error::Unavailable(_)), "{failed:?}");
         cluster.rejoin(id);
         cluster.await_whole();

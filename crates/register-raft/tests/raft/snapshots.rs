@@ -1,4 +1,4 @@
-//! Snapshots: the log stays short, and whoever is far behind gets one.
+//! Snapshots: the log stays short, and a member that is far behind gets a snapshot.
 
 use std::fs;
 use std::path::Path;
@@ -17,19 +17,19 @@ fn folder_bytes(folder: &Path) -> u64 {
         .map(|entry| match entry.metadata() {
             Ok(found) if found.is_dir() => folder_bytes(&entry.path()),
             Ok(found) => found.len(),
-            // Gone since it was listed.
+            // Removed since it was listed.
             Err(_) => 0,
         })
         .sum()
 }
 
 #[test]
-fn the_log_stays_short_and_a_member_far_behind_gets_a_snapshot() {
+fn log_stays_short_and_a_late_member_gets_a_snapshot() {
     let cluster = Cluster::new(false, |settings| settings.snapshot_entries = 100);
     cluster.start_all();
     cluster.await_whole();
     cluster.crash(3);
-    // Some twenty megabytes through logs that hold one: each round forgets the one before.
+    // About 20 MB through a log with segments of 1 MB: each round trims the one before.
     let value = vec![7; 16 << 10];
     for round in 1..=40 {
         let member = cluster.member(1 + round % 2);
@@ -53,7 +53,7 @@ fn the_log_stays_short_and_a_member_far_behind_gets_a_snapshot() {
             assert_eq!(insist(&cluster.member(3), LOG, slot, b"another"), expected, "slot {slot}");
         }
     }
-    // And all of it is there again after a start from the snapshot.
+    // A restart loads the snapshot.
     cluster.crash_all();
     cluster.start_all();
     cluster.await_whole();
@@ -65,7 +65,7 @@ fn the_log_stays_short_and_a_member_far_behind_gets_a_snapshot() {
 }
 
 #[test]
-fn what_is_retired_takes_no_memory() {
+fn retired_logs_take_no_memory() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
     let member = cluster.member(1);
@@ -79,10 +79,10 @@ fn what_is_retired_takes_no_memory() {
     assert!(member.state_bytes() < 1000, "{}", member.state_bytes());
 }
 
-/// Larger than a file of the log takes at once, and an answer that is larger than a message.
+/// A batch larger than a batch of the wal, and a result larger than a response.
 #[test]
-fn the_largest_batch_goes_through() {
-    // An append has the time of a heartbeat: so many bytes need more of it than others do, on a busy machine.
+fn largest_batch_is_written() {
+    // The heartbeat is the timeout of an append, which is large here.
     let cluster = Cluster::new(false, |settings| {
         settings.timing.heartbeat = Duration::from_millis(500);
         settings.timing.election = Duration::from_secs(2);
@@ -97,16 +97,16 @@ fn the_largest_batch_goes_through() {
     for slot in 1..=(limits.batch_bytes_max / limits.value_bytes_max) as u64 {
         batch.push(LOG, Slot(slot), &vec![slot as u8; limits.value_bytes_max]);
     }
-    let ask = |batch: &Batch| {
+    let write = |batch: &Batch| {
         let permit = member.admit(batch.len(), batch.value_bytes()).unwrap();
         block_on(member.write(batch.clone(), permit)).unwrap()
     };
-    assert!(ask(&batch).iter().all(|written| *written == WriteResult::Fresh));
+    assert!(write(&batch).iter().all(|written| *written == WriteResult::Fresh));
     let mut again = Batch::new();
     for slot in (1..=batch.len() as u64).cycle().take(5 * batch.len()) {
         again.push(LOG, Slot(slot), b"");
     }
-    for (written, slot) in ask(&again).iter().zip((1..=batch.len() as u8).cycle()) {
+    for (written, slot) in write(&again).iter().zip((1..=batch.len() as u8).cycle()) {
         assert_eq!(*written, WriteResult::Taken(vec![slot; limits.value_bytes_max].into()));
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever does not know the secret is not listened to.
+//! Peers that do not know the secret are refused.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,16 +9,16 @@ use jeton_register_raft::{RaftRegisters, Secret};
 
 use crate::cluster::{Cluster, insist};
 
-/// What a member answers to these bytes until it hangs up.
-fn answer(cluster: &Cluster, bytes: &[u8]) -> Vec<u8> {
+/// What a member sends after these bytes until it closes the connection.
+fn response(cluster: &Cluster, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(cluster.member(1).address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let _ = stream.write_all(bytes);
-    let mut heard = Vec::new();
-    if let Err(error) = stream.read_to_end(&mut heard) {
-        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "it hangs up");
+    let mut received = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut received) {
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "it closes the connection");
     }
-    heard
+    received
 }
 
 fn hello(version: u16) -> Vec<u8> {
@@ -35,30 +35,30 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_stranger_is_hung_up_on() {
+fn unauthenticated_connections_are_closed() {
     let cluster = Cluster::started(true);
-    assert_eq!(answer(&cluster, b"GET / HTTP/1.1\r\n\r\n"), b"");
-    assert_eq!(answer(&cluster, &u32::MAX.to_le_bytes()), b"");
-    assert_eq!(answer(&cluster, &hello(2)), b"", "another version");
-    // It says nothing after its own greeting: half a greeting, silence, or a wrong proof.
+    assert_eq!(response(&cluster, b"GET / HTTP/1.1\r\n\r\n"), b"");
+    assert_eq!(response(&cluster, &u32::MAX.to_le_bytes()), b"");
+    assert_eq!(response(&cluster, &hello(2)), b"", "another version");
+    // After its hello it sends nothing more: to silence, a wrong proof, or a truncated one.
     for rest in [vec![], framed(&[0; 32]), framed(&[0; 3])] {
-        let heard = answer(&cluster, &[hello(1), rest].concat());
-        assert_eq!(heard.len(), 4 + 64);
+        let received = response(&cluster, &[hello(1), rest].concat());
+        assert_eq!(received.len(), 4 + 64);
     }
 }
 
 #[test]
-fn a_member_with_another_secret_gets_no_seat() {
+fn member_with_another_secret_is_not_admitted() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
     cluster.crash(3);
     let mut settings = cluster.settings(3);
-    settings.secret = Secret::new("not the secret of the tests");
-    let stranger = RaftRegisters::open(settings).unwrap();
+    settings.secret = Secret::new("another secret");
+    let outsider = RaftRegisters::open(settings).unwrap();
     let member = cluster.member(1);
     for slot in 1..=20 {
         assert_eq!(insist(&member, LogId::partition(1), slot, b"value"), WriteResult::Fresh);
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(!stranger.is_seated() && stranger.leader().is_none());
+    assert!(!outsider.is_voter() && outsider.leader().is_none());
 }

@@ -70,7 +70,6 @@ impl<R: Registers> EngineUnderTest<R> {
         self.give_up("write")
     }
 
-    /// Writes one register.
     pub async fn write_one(&self, log: LogId, slot: Slot, value: &[u8]) -> (WriteResult, bool) {
         let mut batch = Batch::new();
         batch.push(log, slot, value);

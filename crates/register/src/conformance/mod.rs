@@ -9,11 +9,13 @@ mod harness;
 mod races;
 mod registers;
 mod retired;
+mod routed;
 
 use std::sync::Arc;
 
 pub use self::block_on::block_on;
 use self::harness::EngineUnderTest;
+pub use self::routed::Routed;
 use crate::{LogId, Registers};
 
 /// What the suite needs to know about an engine.

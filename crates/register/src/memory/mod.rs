@@ -42,7 +42,6 @@ struct State {
 }
 
 impl MemoryRegisters {
-    /// An empty store without faults.
     pub fn new() -> Self {
         Self::default()
     }

@@ -38,7 +38,6 @@ pub trait Disk: Send + Sync + 'static {
     /// Renames a file within its folder, replacing the file that had the name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
 
     /// Makes the names in a folder durable.
@@ -48,7 +47,6 @@ pub trait Disk: Send + Sync + 'static {
 /// An open file. Threads may share it: every access names an offset.
 #[allow(clippy::len_without_is_empty, reason = "a file is not a collection")]
 pub trait DiskFile: Send + Sync + 'static {
-    /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
 
     /// Fills the buffer from this offset; an error if the file ends before.
@@ -68,9 +66,8 @@ pub enum LockError {
     /// Another process holds the lock.
     #[error("in use by {by}, process {pid}")]
     Held {
-        /// The name that it gave.
         by: String,
-        /// Its process id; 0 if it could not be read.
+        /// 0 if it could not be read.
         pid: u32,
     },
     /// The lock file cannot be used.

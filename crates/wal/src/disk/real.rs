@@ -13,7 +13,6 @@ use super::{Disk, DiskFile, LockError};
 /// Zeros are written in pieces of this length.
 const ZEROS_BYTES: usize = 1 << 20;
 
-/// The name of the lock file.
 const LOCK: &str = "LOCK";
 
 /// A directory of the file system.
@@ -30,7 +29,6 @@ impl RealDisk {
         Ok(Self { root })
     }
 
-    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.root
     }
