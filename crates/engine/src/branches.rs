@@ -23,10 +23,8 @@ use crate::response::{BranchResponse, CommittedCount, EngineError, Response};
 pub enum PrepareResult {
     /// The branch is prepared: now if `fresh`, otherwise before.
     Prepared {
-        /// Whether any part was not prepared before.
         fresh: bool,
     },
-    /// It is finished already, and cannot be prepared.
     Finished(BranchOutcome),
 }
 
@@ -35,7 +33,6 @@ pub enum PrepareResult {
 pub enum FinishResult {
     /// The branch has the requested outcome: now if `fresh`, otherwise before.
     Done {
-        /// Whether any part was not finished before.
         fresh: bool,
         /// The counters that this call changed.
         counted: Vec<CommittedCount>,
@@ -46,10 +43,8 @@ pub enum FinishResult {
     Unknown,
 }
 
-/// A prepared branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedBranchInfo {
-    /// Name of the branch.
     pub name: BranchName,
     /// Earliest prepare of a part on the store's clock, in milliseconds since 1970.
     pub since: u64,
@@ -189,14 +184,11 @@ fn finish_result(reply: BranchResponse, requested: BranchOutcome) -> FinishResul
     }
 }
 
-/// Why a branch is not prepared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrepareError {
-    /// The branch is invalid.
     #[error(transparent)]
     Branch(#[from] BranchError),
-    /// The engine refused the prepare.
     #[error(transparent)]
     Refused(#[from] EngineError),
 }

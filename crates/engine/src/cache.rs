@@ -20,7 +20,6 @@ const SLOT_BYTES: usize = size_of::<Slot>() + 8;
 /// clears the used bits; so the cache may exceed its budget by a few percent.
 const EVICT_STEPS: usize = 64;
 
-/// The cached cells of a shard.
 #[derive(Debug)]
 pub struct Cache {
     places: HashTable<u32>,
@@ -31,7 +30,6 @@ pub struct Cache {
     dirty: Vec<u32>,
     /// Slots that the last freeze has yet to copy. Those that changed since are copied already.
     freezing: Vec<u32>,
-    /// The copied rows.
     frozen: Rows,
     hand: usize,
     bytes: usize,
@@ -244,7 +242,6 @@ impl Cache {
         self.dirty_bytes
     }
 
-    /// Bytes of all cached cells.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::values::LsmOptions;
 
-/// Options of an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Number of shards. More than there are idle processors gains nothing.
@@ -33,12 +32,10 @@ pub struct Options {
     pub log_bytes: u64,
     /// Bytes of the rows in which the filters are stored.
     pub filter_row_bytes: usize,
-    /// Bytes of a log segment.
     pub segment_bytes: u32,
     /// How far the wall clock may be ahead of the last log entry when a store is opened. A clock further
     /// ahead is considered wrong, and the store is not opened: the first write would fix its time there.
     pub clock_ahead_max: Duration,
-    /// Options of the value store.
     pub lsm: LsmOptions,
 }
 
@@ -63,7 +60,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks the ranges of the options.
     pub fn check(&self) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("engine options: {what}"));
         if !(1..=usize::from(jeton_core::limits::PARTITIONS)).contains(&self.shards) {

@@ -6,7 +6,6 @@ use jeton_core::limits::PARTITIONS;
 
 use crate::shard::Slots;
 
-/// A slot for each partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watermarks(Vec<u64>);
 
@@ -17,7 +16,6 @@ impl Default for Watermarks {
 }
 
 impl Watermarks {
-    /// The slot of a partition.
     pub fn get(&self, partition: PartitionId) -> u64 {
         self.0[usize::from(partition.0)]
     }
@@ -30,7 +28,6 @@ impl Watermarks {
         }
     }
 
-    /// Appends the encoded watermarks.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_varint(self.0.len() as u64);
         for mark in &self.0 {
@@ -38,7 +35,6 @@ impl Watermarks {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         if input.count()? != usize::from(PARTITIONS) {
             return Err(DecodeError("marks of another number of partitions"));

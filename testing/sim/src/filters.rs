@@ -40,7 +40,7 @@ impl Replies {
         }
         let ask = |door: &mpsc::Sender<Message>| {
             let (reply, slots) = oneshot::channel();
-            door.try_send(Message::Mark { durable, reply }).ok().map(|()| slots)
+            door.try_send(Message::Slots { durable, reply }).ok().map(|()| slots)
         };
         let open = doors.iter().map(ask).collect::<Option<Vec<_>>>()?;
         Some(Self { open, slots: Slots::new() })

@@ -8,7 +8,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::Key;
 use super::encoding::{Reader, length};
 
-/// Bytes of a directory entry.
 pub(super) const ENTRY_BYTES: usize = 96;
 
 /// Average number of ids in a bucket: few enough to scan, enough to keep the directory small.
@@ -40,11 +39,8 @@ pub(super) fn sum(bytes: &[u8], run: u64, bucket: u64) -> u64 {
 pub(super) struct Bucket {
     /// Offset of its records in the file.
     pub(super) start: u64,
-    /// Bytes of its records.
     pub(super) bytes: u32,
-    /// Number of records.
     pub(super) ids: u32,
-    /// Checksum of the records.
     pub(super) sum: u64,
     /// Rejects most absent ids without reading the records.
     pub(super) filter: Filter,
@@ -116,7 +112,6 @@ impl Filter {
 pub(super) struct Record<'a> {
     pub(super) key: &'a Key,
     pub(super) value: &'a [u8],
-    /// Bytes that it takes.
     pub(super) bytes: usize,
 }
 

@@ -59,7 +59,6 @@ pub(super) fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Bytes that a length takes.
 pub(super) fn length_bytes(length: usize) -> usize {
     (usize::BITS - (length | 1).leading_zeros()).div_ceil(7) as usize
 }

@@ -1,9 +1,10 @@
 //! A bounded LRU cache of open files.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Error;
+use crate::lock::lock;
 
 /// Open files by run number. A file that is evicted while in use stays open until its user drops it.
 pub(super) struct FileCache<F> {
@@ -33,7 +34,6 @@ impl<F> FileCache<F> {
         Ok(file)
     }
 
-    /// Caches an open file.
     pub(super) fn put(&self, run: u64, file: Arc<F>) {
         let evicted = self.with(|handles| {
             handles.uses += 1;
@@ -51,14 +51,12 @@ impl<F> FileCache<F> {
         drop(file);
     }
 
-    /// Number of open files.
     pub(super) fn count(&self) -> usize {
         self.with(|handles| handles.files.len())
     }
 
     fn with<T>(&self, action: impl FnOnce(&mut Open<F>) -> T) -> T {
-        // No code under the lock panics half way, so the state behind a poisoned lock is consistent.
-        action(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+        action(&mut lock(&self.open))
     }
 }
 
@@ -94,7 +92,7 @@ mod tests {
         };
         assert!(get(1) && get(2));
         assert!(!get(1));
-        assert!(get(3), "3 is new and puts out 2");
+        assert!(get(3), "3 is new and evicts 2");
         assert!(!get(1));
         assert!(get(2));
         assert_eq!(handles.count(), 2);

@@ -5,7 +5,6 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::bucket::ENTRY_BYTES;
 use super::encoding::Reader;
 
-/// Bytes of the header.
 pub(super) const HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"jtnR";
@@ -26,11 +25,6 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Offset of the directory entry of a bucket; for the number of buckets, where the records begin.
-    pub(super) fn entry_at(&self, bucket: u64) -> u64 {
-        entry_at(bucket)
-    }
-
     /// Encodes the header. The last eight bytes are its checksum, which the manifest repeats.
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
@@ -45,12 +39,10 @@ impl Header {
         out
     }
 
-    /// Checksum of the header.
     pub(super) fn seal(&self) -> u64 {
         xxh3_64(&self.encode()[..HEADER_BYTES - 8])
     }
 
-    /// Decodes the header; an error says what is wrong.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
         let (body, check) = bytes.split_at(HEADER_BYTES - 8);
         if check != xxh3_64(body).to_le_bytes() {
@@ -82,7 +74,7 @@ impl Header {
     }
 }
 
-/// Offset of the directory entry of a bucket.
+/// Offset of the directory entry of a bucket; for the number of buckets, where the records begin.
 pub(super) fn entry_at(bucket: u64) -> u64 {
     HEADER_BYTES as u64 + bucket * ENTRY_BYTES as u64
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use jeton_core::mutated;
@@ -20,6 +20,7 @@ use super::scan::Scan;
 use super::version::Version;
 use super::writer::RunWriter;
 use super::{Entry, Error, Files, Key, NewRun, Stats};
+use crate::lock::lock;
 
 /// The id index in one folder of a disk. All methods may be called from any thread; only the folder's owner
 /// may open it.
@@ -86,7 +87,7 @@ impl<D: Disk> IdIndex<D> {
             drop(store.disk.remove(&store.name(MANIFEST_NEW)));
         }
         if removable {
-            orphans.iter().for_each(|orphan| store.bury(*orphan));
+            orphans.iter().for_each(|orphan| store.queue_removal(*orphan));
             store.sweep();
         }
         // Above every number on disk, so that a file that could not be removed does not collide.
@@ -181,11 +182,15 @@ impl<D: Disk> IdIndex<D> {
         Ok(dropped)
     }
 
-    /// Statistics of the index.
     pub fn stats(&self) -> Stats {
         let stats = self.current.load().stats();
         let damaged = lock(&self.damaged).len();
-        Stats { buried: self.store.buried(), open_files: self.store.handles.count(), damaged, ..stats }
+        Stats {
+            queued_removals: self.store.queued_removals(),
+            open_files: self.store.handles.count(),
+            damaged,
+            ..stats
+        }
     }
 
     /// The live files, for a copy. None is removed while the returned value lives.
@@ -263,13 +268,7 @@ impl<D: Disk> IdIndex<D> {
         }
     }
 
-    /// Number for a new run.
     pub(super) fn next_number(&self) -> u64 {
         self.next_run.fetch_add(1, Ordering::SeqCst)
     }
-}
-
-/// Code under these locks replaces state as a whole, so a panic leaves nothing half done.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,7 +19,6 @@ use super::directory::{Store, io_error, read_error};
 use super::encoding::Reader;
 use super::{Error, NOTE_BYTES_MAX, RUNS_MAX};
 
-/// File name of the manifest.
 pub(super) const MANIFEST: &str = "manifest";
 
 /// File name of the next manifest before its rename.
@@ -38,7 +37,6 @@ pub(super) struct Manifest {
     pub(super) runs: Vec<ManifestEntry>,
 }
 
-/// A run as listed in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ManifestEntry {
     pub(super) number: u64,
@@ -68,7 +66,6 @@ impl Manifest {
         Ok(out)
     }
 
-    /// Decodes the manifest; an error says what is wrong.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (body, check) = bytes.split_last_chunk().ok_or("the manifest is too short")?;
         if *check != xxh3_64(body).to_le_bytes() {
@@ -97,7 +94,6 @@ impl Manifest {
         Some(Self { next_run, note, runs })
     }
 
-    /// Reads the manifest of a folder that has one.
     pub(super) fn read<D: Disk>(store: &Store<D>) -> Result<Self, Error> {
         let name = store.name(MANIFEST);
         let damaged = |offset, why| Error::Damaged { file: name.clone(), offset, why };

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use jeton_wal::disk::Disk;
 
-use super::index::lock;
 use super::merge::{Merge, Merged};
 use super::run::Run;
 use super::{Error, IdIndex};
+use crate::lock::lock;
 
-/// The merge in progress, if there is one.
 pub(super) struct MergeState<D: Disk> {
     /// Taken out while it is worked on: a merge that fails or panics is never continued.
     task: Option<Task<D>>,
@@ -138,9 +137,9 @@ mod tests {
         let names: Vec<String> = old.runs().map(|listed| listed.run.name()).collect();
         assert!(names.iter().all(|name| disk.bytes(name).is_some()));
         drop(old);
-        assert_eq!(index.stats().buried, TIER_RUNS, "a reader removes nothing itself");
+        assert_eq!(index.stats().queued_removals, TIER_RUNS, "a reader removes nothing itself");
         index.merge(1).unwrap();
-        assert_eq!(index.stats().buried, 0);
+        assert_eq!(index.stats().queued_removals, 0);
         assert!(names.iter().all(|name| disk.bytes(name).is_none()));
     }
 

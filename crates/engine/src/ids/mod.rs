@@ -64,7 +64,6 @@ pub use stats::Stats;
 /// An id in the index: a keyed hash, so uniformly distributed whatever clients choose.
 pub type Key = [u8; 16];
 
-/// Maximum bytes of a value.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum bytes of the caller's note in the manifest.

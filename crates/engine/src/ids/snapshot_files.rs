@@ -18,12 +18,10 @@ pub struct Files<D: Disk> {
 }
 
 impl<D: Disk> Files<D> {
-    /// Paths of the runs.
     pub fn runs(&self) -> &[String] {
         &self.runs
     }
 
-    /// Path of the manifest.
     pub fn manifest_name(&self) -> &str {
         &self.manifest.0
     }

@@ -83,7 +83,6 @@ impl<D: Disk> Version<D> {
         Some(listing)
     }
 
-    /// The version without the generations before this one.
     pub(super) fn from(&self, generation: u64) -> Self {
         let live = self.generations.range(generation..);
         Self { generations: live.map(|(of, runs)| (*of, runs.clone())).collect(), note: self.note.clone() }

@@ -211,7 +211,7 @@ impl<D: Disk> RunWriter<D> {
 impl<D: Disk> Drop for RunWriter<D> {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            self.store.bury(self.number);
+            self.store.queue_removal(self.number);
             // At once: a run that failed for lack of space gives its own space back.
             self.store.sweep();
         }

@@ -78,7 +78,7 @@ fn a_lost_manifest_is_not_taken_for_an_empty_index() {
     let (disk, run, _) = sample();
     disk.remove(&format!("{FOLDER}/manifest")).unwrap();
     assert!(matches!(try_open(&disk), Err(Error::Damaged { .. })));
-    assert!(disk.bytes(&run).is_some(), "the runs are left for whoever can save them");
+    assert!(disk.bytes(&run).is_some(), "the runs are not removed");
 }
 
 #[test]
