@@ -122,14 +122,14 @@ impl Engine {
         let source = self.disk.path();
         let tables = values.tables().map(|table| Path::new("values").join(table));
         let mut files = 0;
-        for file in tables.chain(ids.runs().iter().map(PathBuf::from)) {
+        for file in tables.chain(ids.runs.iter().map(PathBuf::from)) {
             link(&source.join(&file), &target.join(&file))?;
             files += 1;
         }
-        for (name, bytes) in values.small() {
+        for (name, bytes) in &values.small {
             write(&target.join("values").join(name), bytes)?;
         }
-        write(&target.join(ids.manifest_name()), ids.manifest())?;
+        write(&target.join(&ids.manifest.0), &ids.manifest.1)?;
         // An empty tree has a directory for its tables too.
         for folder in ["values/tables", "values", "ids"].map(|folder| target.join(folder)) {
             std::fs::create_dir_all(&folder).map_err(io_error("make", &folder))?;
@@ -344,7 +344,7 @@ mod tests {
             while engine.stores.values.compact(0).unwrap() {}
             while engine.stores.ids.merge(u64::MAX).unwrap() {}
             let ids = engine.stores.ids.files().unwrap();
-            let runs_merged = snapshot.ids.runs().iter().any(|run| !ids.runs().contains(run));
+            let runs_merged = snapshot.ids.runs.iter().any(|run| !ids.runs.contains(run));
             let values = engine.stores.values.files().unwrap();
             let listed = |table: &String| values.tables().any(|other| other == *table);
             if runs_merged && snapshot.values.tables().any(|table| !listed(&table)) {

@@ -302,22 +302,20 @@ impl Engine {
     ) -> impl Future<Output = Result<OperationOutcome, EngineError>> + Send + use<> {
         let response = self.send(self.to_request(Ask::Apply(operation)));
         async move {
-            match response?.await {
-                Ok(Response::Applied(reply)) => reply,
-                Ok(other) => unreachable!("the response to an operation is {other:?}"),
-                Err(_) => Err(EngineError::Closed),
+            match response?.await.map_err(|_| EngineError::Closed)? {
+                Response::Applied(outcome) => outcome,
+                other => unreachable!("the response to an operation is {other:?}"),
             }
         }
     }
 
     /// The value of a cell. It is durable, except in a relaxed table.
     pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<> {
-        let response = self.send(self.to_request(Ask::Read(cell)));
+        let response = self.send(Request::Read { cell });
         async move {
-            match response?.await {
-                Ok(Response::Read(value)) => value,
-                Ok(other) => unreachable!("the response to a read is {other:?}"),
-                Err(_) => Err(EngineError::Closed),
+            match response?.await.map_err(|_| EngineError::Closed)? {
+                Response::Read(value) => value,
+                other => unreachable!("the response to a read is {other:?}"),
             }
         }
     }

@@ -1,9 +1,10 @@
 //! The header of a run: identifies the file and ties it to the manifest.
 
+use jeton_core::codec::Reader;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bucket::ENTRY_BYTES;
-use super::encoding::Reader;
+use super::encoding::u32;
 
 pub(super) const HEADER_BYTES: usize = 64;
 
@@ -50,13 +51,13 @@ impl Header {
         }
         let short = "the header is too short";
         let mut body = Reader::new(body);
-        if body.array() != Some(MAGIC) {
+        if body.take(4) != Ok(&MAGIC[..]) {
             return Err("this is not a run of ids");
         }
-        if body.u32() != Some(VERSION) {
+        if u32(&mut body) != Some(VERSION) {
             return Err("the run has a version that this program does not know");
         }
-        let mut number = || body.u64().ok_or(short);
+        let mut number = || body.u64().map_err(|_| short);
         let header = Self {
             number: number()?,
             generation: number()?,

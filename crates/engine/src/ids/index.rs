@@ -14,12 +14,12 @@ use super::directory::{Store, io_error, run_number};
 use super::encoding::length_bytes;
 use super::entry::out_of_order;
 use super::manifest::{self, MANIFEST, MANIFEST_NEW, Manifest};
-use super::merge_scheduler::MergeState;
+use super::merge_scheduler::Task;
 use super::run::Run;
 use super::scan::Scan;
-use super::version::Version;
+use super::version::{Files, Stats, Version};
 use super::writer::RunWriter;
-use super::{Entry, Error, Files, Key, NewRun, Stats};
+use super::{Entry, Error, Key, NewRun};
 use crate::lock::lock;
 
 /// The id index in one folder of a disk. All methods may be called from any thread; only the folder's owner
@@ -33,7 +33,7 @@ pub struct IdIndex<D: Disk> {
     /// Locked while the manifest is replaced. Runs of a manifest that may or may not be on disk: they stay
     /// until another manifest is durable.
     committing: Mutex<Vec<Arc<Run<D>>>>,
-    pub(super) merging: Mutex<MergeState<D>>,
+    pub(super) merging: Mutex<Option<Task<D>>>,
     /// Live runs that were found damaged: lookups in them may fail, and merges skip them.
     pub(super) damaged: Mutex<BTreeSet<u64>>,
     next_run: AtomicU64,
@@ -177,7 +177,7 @@ impl<D: Disk> IdIndex<D> {
             // Called often, mostly with nothing to drop.
             (dropped > 0).then(|| listing.from(before_generation))
         })?;
-        self.give_up_unlisted_merge();
+        self.drop_unlisted_merge();
         self.store.sweep();
         Ok(dropped)
     }
@@ -200,7 +200,7 @@ impl<D: Disk> IdIndex<D> {
         Ok(Files {
             runs: listing.runs().map(|listed| self.store.run_name(listed.run.header.number)).collect(),
             manifest: (self.store.name(MANIFEST), manifest),
-            _listing: listing,
+            _version: listing,
         })
     }
 

@@ -9,18 +9,8 @@ use super::run::Run;
 use super::{Error, IdIndex};
 use crate::lock::lock;
 
-pub(super) struct MergeState<D: Disk> {
-    /// Taken out while it is worked on: a merge that fails or panics is never continued.
-    task: Option<Task<D>>,
-}
-
-impl<D: Disk> Default for MergeState<D> {
-    fn default() -> Self {
-        Self { task: None }
-    }
-}
-
-enum Task<D: Disk> {
+/// A merge in progress. It is taken out of its mutex for each step: a merge that fails or panics is never continued.
+pub(super) enum Task<D: Disk> {
     Merge(Box<Merge<D>>),
     /// Everything is copied; the manifest is not replaced yet.
     List(Merged<D>),
@@ -47,8 +37,8 @@ impl<D: Disk> IdIndex<D> {
         more
     }
 
-    fn merge_step(&self, merging: &mut MergeState<D>, bytes: u64) -> Result<bool, Error> {
-        let task = match merging.task.take() {
+    fn merge_step(&self, merging: &mut Option<Task<D>>, bytes: u64) -> Result<bool, Error> {
+        let task = match merging.take() {
             Some(task) if self.lists_all(task.inputs()) => task,
             _ => {
                 let Some((tier, inputs)) = self.current.load().full_tier(&lock(&self.damaged)) else {
@@ -62,7 +52,7 @@ impl<D: Disk> IdIndex<D> {
             Task::List(merged) => merged,
             Task::Merge(mut merge) => {
                 if !merge.step(bytes).inspect_err(|error| self.note_damage(error))? {
-                    merging.task = Some(Task::Merge(merge));
+                    *merging = Some(Task::Merge(merge));
                     return Ok(true);
                 }
                 merge.finish()?
@@ -76,7 +66,7 @@ impl<D: Disk> IdIndex<D> {
         let listed = self.replace(|listing| listing.merged(&merged.inputs, &merged.output, merged.tier));
         if let Err(error) = listed {
             if !self.is_nameless(&merged.output) {
-                merging.task = Some(Task::List(merged));
+                *merging = Some(Task::List(merged));
             }
             return Err(error);
         }
@@ -85,11 +75,11 @@ impl<D: Disk> IdIndex<D> {
     }
 
     /// Drops a merge whose runs are not live any more.
-    pub(super) fn give_up_unlisted_merge(&self) {
+    pub(super) fn drop_unlisted_merge(&self) {
         // A merge that is being worked on finds out in its next step.
         let Ok(mut merging) = self.merging.try_lock() else { return };
-        if merging.task.as_ref().is_some_and(|task| !self.lists_all(task.inputs())) {
-            merging.task = None;
+        if merging.as_ref().is_some_and(|task| !self.lists_all(task.inputs())) {
+            *merging = None;
         }
     }
 

@@ -49,8 +49,6 @@ mod merge;
 mod merge_scheduler;
 mod run;
 mod scan;
-mod snapshot_files;
-mod stats;
 mod version;
 mod writer;
 
@@ -58,8 +56,7 @@ pub use entry::{Entry, sort};
 pub use error::Error;
 pub use index::IdIndex;
 pub use run::NewRun;
-pub use snapshot_files::Files;
-pub use stats::Stats;
+pub use version::{Files, Stats};
 
 /// An id in the index: a keyed hash, so uniformly distributed whatever clients choose.
 pub type Key = [u8; 16];

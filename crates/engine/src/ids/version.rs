@@ -8,7 +8,6 @@ use jeton_wal::disk::Disk;
 use super::TIER_RUNS;
 use super::manifest::{Manifest, ManifestEntry};
 use super::run::Run;
-use super::stats::Stats;
 
 /// A live run and its tier: the number of merges that its oldest ids went through.
 pub(super) struct TieredRun<D: Disk> {
@@ -110,4 +109,33 @@ impl<D: Disk> Version<D> {
         }
         stats
     }
+}
+
+/// Statistics of the index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    pub runs: usize,
+    pub bytes: u64,
+    /// Number of ids in them. An id that was added twice counts twice until its runs are merged.
+    pub ids: u64,
+    pub generations: usize,
+    /// Live runs found damaged since the index was opened.
+    pub damaged: usize,
+    /// Files to be removed.
+    pub queued_removals: usize,
+    pub open_files: usize,
+}
+
+/// The live files at one moment. While this value exists, none of them is removed; none ever changes.
+///
+/// A backup copies the runs, then writes the manifest's bytes under the manifest's name: the manifest on disk
+/// may be a later one by then.
+pub struct Files<D: Disk> {
+    /// Paths of the runs.
+    pub runs: Vec<String>,
+    /// Path and content of the manifest that lists exactly these runs.
+    pub manifest: (String, Vec<u8>),
+    /// Keeps the files.
+    pub(super) _version: Arc<Version<D>>,
 }

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use jeton_core::codec::Write as _;
 use jeton_wal::disk::{Disk, DiskFile};
 
 use super::bucket::{Bucket, bucket_of, sum};
 use super::directory::{Store, io_error};
-use super::encoding::put_length;
 use super::header::{Header, digest, entry_at};
 use super::run::Run;
 use super::{Error, VALUE_BYTES_MAX};
@@ -86,8 +86,7 @@ impl<D: Disk> RunWriter<D> {
         }
         if self.admit(key)? {
             self.records.extend_from_slice(&key.to_be_bytes());
-            put_length(&mut self.records, value.len() as u32);
-            self.records.extend_from_slice(value);
+            self.records.put_bytes(value);
         }
         Ok(())
     }
@@ -194,17 +193,12 @@ impl<D: Disk> RunWriter<D> {
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
-        match &self.file {
-            Some(file) => file.write_at(bytes, offset).map_err(io_error("write", &self.name)),
-            None => Ok(()),
-        }
+        let written = self.file.as_ref().map_or(Ok(()), |file| file.write_at(bytes, offset));
+        written.map_err(io_error("write", &self.name))
     }
 
     fn sync(&self) -> Result<(), Error> {
-        match &self.file {
-            Some(file) => file.sync().map_err(io_error("sync", &self.name)),
-            None => Ok(()),
-        }
+        self.file.as_ref().map_or(Ok(()), DiskFile::sync).map_err(io_error("sync", &self.name))
     }
 }
 

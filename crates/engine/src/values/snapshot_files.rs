@@ -13,7 +13,8 @@ use super::version_pointer::VersionPointer;
 pub struct LsmFiles {
     /// A reference to a table keeps its file.
     tables: Vec<Table>,
-    small: Vec<(String, Vec<u8>)>,
+    /// The other files: their names in the tree's folder, and their contents.
+    pub small: Vec<(String, Vec<u8>)>,
 }
 
 impl LsmFiles {
@@ -32,10 +33,5 @@ impl LsmFiles {
     /// File names of the tables in the tree's folder.
     pub fn tables(&self) -> impl Iterator<Item = String> {
         self.tables.iter().map(|table| format!("{}/{}", VersionPointer::TABLES, table.id()))
-    }
-
-    /// The other files: their names in the tree's folder, and their contents.
-    pub fn small(&self) -> &[(String, Vec<u8>)] {
-        &self.small
     }
 }

@@ -86,8 +86,8 @@ pub fn difference<D: Disk>(
 /// An error unless the folder holds exactly the live files.
 pub fn assert_no_leftovers(disk: &FaultDisk, index: &IdIndex<FaultDisk>) {
     let files = index.files().expect("the files of a sound index can be listed");
-    let mut live: BTreeSet<String> = files.runs().iter().cloned().collect();
-    live.insert(files.manifest_name().to_string());
+    let mut live: BTreeSet<String> = files.runs.iter().cloned().collect();
+    live.insert(files.manifest.0);
     let listed = disk.list(FOLDER).expect("the folder can be listed");
     let there: BTreeSet<String> = listed.into_iter().map(|file| format!("{FOLDER}/{file}")).collect();
     assert_eq!(there, live, "the files in the folder are the live ones");

@@ -17,7 +17,7 @@ fn sample() -> (FaultDisk, String, Contents) {
     put(&index, &entries, b"note").unwrap();
     let mut contents = Contents::new();
     remember(&mut contents, &entries);
-    let run = index.files().unwrap().runs()[0].clone();
+    let run = index.files().unwrap().runs[0].clone();
     (disk, run, contents)
 }
 
@@ -86,7 +86,7 @@ fn a_lost_or_exchanged_run_is_noticed() {
     let (disk, run, _) = sample();
     let (index, _) = open(&disk);
     put(&index, &entries(0, 1000..1010), b"").unwrap();
-    let other = index.files().unwrap().runs()[1].clone();
+    let other = index.files().unwrap().runs[1].clone();
     drop(index);
     let exchanged = disk.copy();
     exchanged.rename(&other, &run).unwrap();
@@ -114,7 +114,7 @@ fn a_damaged_run_stops_only_its_own_merge() {
         put(&index, &entries(1, [number]), b"").unwrap();
         put(&index, &entries(2, [number]), b"").unwrap();
     }
-    let run = index.files().unwrap().runs()[3].clone();
+    let run = index.files().unwrap().runs[3].clone();
     let end = disk.bytes(&run).unwrap().len() as u64 - 1;
     assert!(disk.flip_bit(&run, end, 3));
     assert!(matches!(index.merge(u64::MAX), Err(Error::Damaged { file, .. }) if file == run));
@@ -128,7 +128,7 @@ fn a_damaged_run_stops_only_its_own_merge() {
         put(&index, &entries(3, number * 10_000..number * 10_000 + 6_000), b"").unwrap();
     }
     assert!(index.merge(10).unwrap());
-    let run = index.files().unwrap().runs()[12].clone();
+    let run = index.files().unwrap().runs[12].clone();
     let end = disk.bytes(&run).unwrap().len() as u64 - 1;
     assert!(disk.flip_bit(&run, end, 3));
     let error = loop {

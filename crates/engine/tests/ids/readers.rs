@@ -105,8 +105,8 @@ fn copied_files_are_the_index_of_that_moment() {
     merge_all(&index).unwrap();
     index.drop_expired(9).unwrap();
     let backup = FaultDisk::new();
-    let manifest = (files.manifest_name(), files.manifest().to_vec());
-    let copies = files.runs().iter().map(|name| (name.as_str(), disk.bytes(name).unwrap()));
+    let manifest = (files.manifest.0.as_str(), files.manifest.1.clone());
+    let copies = files.runs.iter().map(|name| (name.as_str(), disk.bytes(name).unwrap()));
     for (name, bytes) in copies.chain([manifest]) {
         backup.create(name, 0).unwrap().write_at(&bytes, 0).unwrap();
     }
