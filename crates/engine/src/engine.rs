@@ -35,7 +35,7 @@ use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
 use crate::ids::IdIndex;
 use crate::lock::lock;
-use crate::maintenance::{Maintenance, StopSignal};
+use crate::maintenance::Maintenance;
 use crate::options::Options;
 use crate::pending::REQUESTS_MAX;
 use crate::recovery::{self, Recovered, RecoveryError};
@@ -112,7 +112,8 @@ pub struct Engine {
     pub(crate) secret: Secret,
     /// Empty once the engine is closed.
     shards: ArcSwap<Vec<ShardHandle>>,
-    stop: Arc<StopSignal>,
+    /// Dropped to end maintenance.
+    stop: Mutex<Option<std_mpsc::Sender<()>>>,
     tasks: Tasks,
     threads: Mutex<Vec<JoinHandle<()>>>,
     replayed: u64,
@@ -162,7 +163,7 @@ impl Engine {
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
             shards: ArcSwap::default(),
-            stop: Arc::default(),
+            stop: Mutex::default(),
             tasks: Tasks::default(),
             threads: Mutex::default(),
             replayed: replayed.entries,
@@ -221,12 +222,14 @@ impl Engine {
             log_bytes: options.log_bytes,
         };
         self.spawn("jeton-store", move || run_at_low_priority(|| checkpoints.run(&job_queue)))?;
+        let (stop, stopped) = std_mpsc::channel();
+        *lock(&self.stop) = Some(stop);
         let maintenance = Maintenance {
             stores: self.stores.clone(),
             tables: self.tables.clone(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
-            stop: self.stop.clone(),
+            stopped,
         };
         self.spawn("jeton-upkeep", move || run_at_low_priority(|| maintenance.run()))?;
         self.shards.store(Arc::new(handles));
@@ -247,7 +250,7 @@ impl Engine {
     /// Blocks until the shards have ended. If shards are tasks, it must not be called on a thread that they need.
     pub fn close(&self) {
         self.health.close();
-        self.stop.end();
+        drop(lock(&self.stop).take());
         self.shards.store(Arc::default());
         // After `health.close()`: a dropped batch is an error in a shard that is not closing.
         self.log.stop_waiting_for_space();

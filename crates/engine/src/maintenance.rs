@@ -1,6 +1,7 @@
 //! The maintenance thread: compacts values and ids, drops expired data.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use jeton_wal::Error as LogError;
@@ -9,7 +10,6 @@ use jeton_wal::disk::Disk;
 use crate::catalog_store::Tables;
 use crate::health::Health;
 use crate::ids;
-use crate::lock::lock;
 use crate::partition_log::BlobStore;
 use crate::shard::Stores;
 use crate::values::{Values, ValuesError};
@@ -24,34 +24,13 @@ const MERGE_BYTES: u64 = 8 << 20;
 /// time.
 const SLACK_MS: u64 = 60_000;
 
-/// Ends the thread.
-#[derive(Debug, Default)]
-pub(crate) struct StopSignal {
-    ended: Mutex<bool>,
-    signal: Condvar,
-}
-
-impl StopSignal {
-    pub fn end(&self) {
-        *lock(&self.ended) = true;
-        self.signal.notify_all();
-    }
-
-    /// Waits until the next round. Returns false when the thread must end.
-    fn wait(&self) -> bool {
-        let ended = lock(&self.ended);
-        let waited = self.signal.wait_timeout_while(ended, PAUSE, |ended| !*ended);
-        let (ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !*ended
-    }
-}
-
 pub(crate) struct Maintenance<B, V, D: Disk> {
     pub stores: Stores<V, D>,
     pub tables: Arc<Tables<B>>,
     pub health: Arc<Health>,
     pub stores_in_use: Arc<RwLock<()>>,
-    pub stop: Arc<StopSignal>,
+    /// Disconnected when the engine closes.
+    pub stopped: Receiver<()>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +45,7 @@ enum MaintenanceError {
 
 impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
     pub fn run(self) {
-        while self.stop.wait() {
+        while self.stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
             // After an error reads and writes continue, and the next round retries.
             self.health.set_maintenance_error(self.run_once().err().map(|error| error.to_string()));
         }
@@ -180,7 +159,7 @@ mod tests {
                 tables: Arc::new(tables),
                 health: Arc::new(Health::new(1, 0, Timestamp::from_secs(START))),
                 stores_in_use: Arc::default(),
-                stop: Arc::default(),
+                stopped: std::sync::mpsc::channel().1,
             };
             Self { blobs, maintenance }
         }

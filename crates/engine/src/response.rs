@@ -33,7 +33,7 @@ pub enum EngineError {
     #[error("there is no such table: {0}")]
     NoSuchTable(String),
     /// Too many requests are in flight. Retry with the same id.
-    #[error("busy: {0}; ask again with the same id")]
+    #[error("busy: {0}; retry with the same id")]
     Busy(&'static str),
     /// No disk space to write. Reads continue; writes resume when there is space.
     #[error("writes are refused for now: {0}")]
@@ -46,7 +46,7 @@ pub enum EngineError {
     Withheld(String),
     /// The engine was closed before the operation was durable: it may have been applied. Retry with the same
     /// id.
-    #[error("the engine is closed; ask again with the same id")]
+    #[error("the engine is closed; retry with the same id")]
     Closed,
 }
 

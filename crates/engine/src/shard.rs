@@ -127,13 +127,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     /// Decides requests; those of one partition in the order given. `T` identifies a request. Returns the
     /// batch to be written, if any; it has the number [`last_batch`](Self::last_batch), and must be written.
-    /// Calls `answer` for each request with the batch that must be durable before the response is sent.
+    /// Calls `respond` for each request with the batch that must be durable before the response is sent.
     pub fn process<T: Copy>(
         &mut self,
         catalog: &Catalog,
         requests: &[(&Request, T)],
         now: Timestamp,
-        mut answer: impl FnMut(T, u64, Response),
+        mut respond: impl FnMut(T, u64, Response),
     ) -> Option<Batch> {
         // Requests of one partition stay in order and share one entry.
         let mut order = std::mem::take(&mut self.order);
@@ -177,7 +177,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     Request::Apply { operation, hashes, .. } => {
                         let Some(table) = catalog.get(operation.table()) else {
                             let refusal = EngineError::NoSuchTable(operation.table().to_string());
-                            answer(ticket, 0, Response::Applied(Err(refusal)));
+                            respond(ticket, 0, Response::Applied(Err(refusal)));
                             continue;
                         };
                         let owned = owned(&mut self.partitions, id);
@@ -205,7 +205,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         self.response(table, verdict)
                     }
                 };
-                answer(ticket, needs_batch, response);
+                respond(ticket, needs_batch, response);
             }
         }
         order.clear();

@@ -84,5 +84,5 @@ fn restored_filters_ignore_the_wall_clock() {
     // Whatever the clock says during the start, only the time of the first operation counts.
     let (tables, mut shard) = scenario.start();
     assert!(!scenario.add(&mut shard, &tables, "known", at(5)), "it counts twice");
-    assert!(scenario.add(&mut shard, &tables, "known", at(60)), "its window is over");
+    assert!(scenario.add(&mut shard, &tables, "known", at(60)), "its window has ended");
 }

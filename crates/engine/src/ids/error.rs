@@ -11,7 +11,7 @@ pub enum Error {
     /// Stored bytes are not what was written.
     #[error("{file} is damaged at byte {offset}: {why}")]
     Damaged { file: String, offset: u64, why: &'static str },
-    /// The disk refused. After a full disk, or too many open files, a retry works once there is room.
+    /// The disk failed. After a full disk, or too many open files, a retry succeeds once there is space.
     #[error("cannot {what} {file}: {source}")]
     Io { what: &'static str, file: String, source: io::Error },
     #[error("{what} of {size} is beyond the limit of {max}")]

@@ -61,9 +61,9 @@ impl<D: Disk> IdIndex<D> {
             manifest::publish(&store)?;
         }
         let manifest = Manifest::read(&store)?;
-        let mut listing = Version::new(manifest.note.clone());
+        let mut version = Version::new(manifest.note.clone());
         for listed in &manifest.runs {
-            listing.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
+            version.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
         }
         let listed: BTreeSet<u64> = manifest.runs.iter().map(|listed| listed.number).collect();
         let orphans: Vec<u64> = numbers.difference(&listed).copied().collect();
@@ -94,7 +94,7 @@ impl<D: Disk> IdIndex<D> {
         let next_run = numbers.last().map_or(0, |last| last.saturating_add(1)).max(manifest.next_run);
         let index = Self {
             store,
-            current: ArcSwap::from_pointee(listing),
+            current: ArcSwap::from_pointee(version),
             committing: Mutex::default(),
             merging: Mutex::default(),
             damaged: Mutex::default(),
@@ -138,11 +138,11 @@ impl<D: Disk> IdIndex<D> {
         for run in runs.iter() {
             assert!(Arc::ptr_eq(&run.0.store, &self.store), "a run is committed to the index that wrote it");
         }
-        self.replace(|listing| {
-            let mut listing = listing.clone();
-            listing.note = note.to_vec();
-            runs.iter().for_each(|run| listing.push(run.0.clone(), 0));
-            Some(listing)
+        self.replace(|version| {
+            let mut version = version.clone();
+            version.note = note.to_vec();
+            runs.iter().for_each(|run| version.push(run.0.clone(), 0));
+            Some(version)
         })?;
         runs.clear();
         Ok(())
@@ -154,10 +154,10 @@ impl<D: Disk> IdIndex<D> {
         key: &Key,
         generations: impl IntoIterator<Item = u64>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let listing = self.current.load();
+        let version = self.current.load();
         let mut scratch = Vec::new();
         for generation in generations {
-            for listed in listing.generations.get(&generation).into_iter().flatten().rev() {
+            for listed in version.generations.get(&generation).into_iter().flatten().rev() {
                 let found = listed.run.find(key, &mut scratch);
                 if let Some(value) = found.inspect_err(|error| self.note_damage(error))? {
                     return Ok(Some(value));
@@ -172,10 +172,10 @@ impl<D: Disk> IdIndex<D> {
     pub fn drop_expired(&self, before_generation: u64) -> Result<usize, Error> {
         let before_generation = before_generation + if mutated!(DropGenerationEarly) { 600_000 } else { 0 };
         let mut dropped = 0;
-        self.replace(|listing| {
-            dropped = listing.generations.range(..before_generation).count();
+        self.replace(|version| {
+            dropped = version.generations.range(..before_generation).count();
             // Called often, mostly with nothing to drop.
-            (dropped > 0).then(|| listing.from(before_generation))
+            (dropped > 0).then(|| version.from(before_generation))
         })?;
         self.drop_unlisted_merge();
         self.store.sweep();
@@ -195,19 +195,19 @@ impl<D: Disk> IdIndex<D> {
 
     /// The live files, for a copy. None is removed while the returned value lives.
     pub fn files(&self) -> Result<Files<D>, Error> {
-        let listing = self.current.load_full();
-        let manifest = listing.manifest(self.next_run.load(Ordering::Relaxed)).encode()?;
+        let version = self.current.load_full();
+        let manifest = version.manifest(self.next_run.load(Ordering::Relaxed)).encode()?;
         Ok(Files {
-            runs: listing.runs().map(|listed| self.store.run_name(listed.run.header.number)).collect(),
+            runs: version.runs().map(|listed| self.store.run_name(listed.run.header.number)).collect(),
             manifest: (self.store.name(MANIFEST), manifest),
-            _version: listing,
+            _version: version,
         })
     }
 
     /// Reads and checks every record of every run.
     pub fn verify(&self) -> Result<(), Error> {
-        let listing = self.current.load_full();
-        for listed in listing.runs() {
+        let version = self.current.load_full();
+        for listed in version.runs() {
             Scan::new(&listed.run).and_then(Scan::finish).inspect_err(|error| self.note_damage(error))?;
         }
         Ok(())

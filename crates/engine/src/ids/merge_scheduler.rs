@@ -63,7 +63,7 @@ impl<D: Disk> IdIndex<D> {
             return Ok(true);
         }
         // False if the generation was dropped meanwhile: then the merged run is dropped with it.
-        let listed = self.replace(|listing| listing.merged(&merged.inputs, &merged.output, merged.tier));
+        let listed = self.replace(|version| version.merged(&merged.inputs, &merged.output, merged.tier));
         if let Err(error) = listed {
             if !self.is_nameless(&merged.output) {
                 *merging = Some(Task::List(merged));
@@ -84,8 +84,8 @@ impl<D: Disk> IdIndex<D> {
     }
 
     fn lists_all(&self, runs: &[Arc<Run<D>>]) -> bool {
-        let listing = self.current.load();
-        runs.iter().all(|run| listing.contains(run))
+        let version = self.current.load();
+        runs.iter().all(|run| version.contains(run))
     }
 }
 

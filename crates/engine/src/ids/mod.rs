@@ -8,7 +8,7 @@
 //! Invariants:
 //! - *No memory per id.* A run costs its entry in the list and, while in use, a file handle; both are
 //!   bounded.
-//! - *Damage is an error, never "not found".* Every byte that an answer depends on is checksummed, and the
+//! - *Damage is an error, never "not found".* Every byte that a result depends on is checksummed, and the
 //!   checksums include their position, so that bytes of another file or position are rejected.
 //! - *The manifest decides.* A run is live once a durable manifest lists it; a file is removed only after a
 //!   durable manifest no longer lists it and no reader uses it. A crash at any point leaves the state of some

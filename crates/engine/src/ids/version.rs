@@ -70,8 +70,8 @@ impl<D: Disk> Version<D> {
     /// The version with one run in place of those it was merged from; `None` if they are not all listed any
     /// more.
     pub(super) fn merged(&self, inputs: &[Arc<Run<D>>], output: &Arc<Run<D>>, tier: u8) -> Option<Self> {
-        let mut listing = self.clone();
-        let runs = listing.generations.get_mut(&output.header.generation)?;
+        let mut version = self.clone();
+        let runs = version.generations.get_mut(&output.header.generation)?;
         let first = inputs.first()?.header.number;
         let at = runs.iter().position(|listed| listed.run.header.number == first)?;
         let numbers = runs.get(at..at + inputs.len())?.iter().map(|listed| listed.run.header.number);
@@ -79,7 +79,7 @@ impl<D: Disk> Version<D> {
             return None;
         }
         runs.splice(at..at + inputs.len(), [TieredRun { run: output.clone(), tier }]);
-        Some(listing)
+        Some(version)
     }
 
     pub(super) fn from(&self, generation: u64) -> Self {

@@ -78,7 +78,7 @@ impl<D: Disk> RunWriter<D> {
         })
     }
 
-    /// Appends a record. A record with the key of the one before it is skipped: the first wins.
+    /// Appends a record. A record with the key of the one before it is skipped.
     pub(super) fn push(&mut self, key: u128, value: &[u8]) -> Result<(), Error> {
         if value.len() > VALUE_BYTES_MAX {
             let (size, max) = (value.len() as u64, VALUE_BYTES_MAX as u64);
@@ -107,7 +107,7 @@ impl<D: Disk> RunWriter<D> {
             return Ok(false);
         }
         // A file out of order would silently lose keys.
-        assert!(self.last < Some(key), "records come to a run in order");
+        assert!(self.last < Some(key), "records of a run are in order");
         self.last = Some(key);
         let bucket = bucket_of(key, self.buckets);
         if bucket != self.open_index {

@@ -16,16 +16,14 @@ mod key;
 mod lsm;
 mod memory;
 mod row_batch;
-mod snapshot_files;
 mod ttl_filter;
 mod version_edit;
 mod version_pointer;
 
 pub use key::{CellKeys, RowKey, branch_key, cell_key, partition_key, session_key};
-pub use lsm::{LsmOptions, LsmValues};
+pub use lsm::{LsmFiles, LsmOptions, LsmValues};
 pub use memory::MemoryValues;
 pub use row_batch::Rows;
-pub use snapshot_files::LsmFiles;
 
 /// An error of the value store. The message names the action and the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Damage is detected, never used for an answer.
+//! Damage is detected, and never changes a result.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ fn a_damaged_run_stops_only_its_own_merge() {
     assert!(!index.merge(u64::MAX).unwrap());
     assert_eq!((index.stats().runs, index.stats().damaged), (8 + 1, 1));
     assert_eq!(index.find(&key(7), [2]).unwrap(), Some(value(7)));
-    assert_eq!(index.find(&key(7), [1]).unwrap(), Some(value(7)), "the other runs still answer");
+    assert_eq!(index.find(&key(7), [1]).unwrap(), Some(value(7)), "the other runs are readable");
     assert_no_leftovers(&disk, &index);
     // A merge that began before the damage meets it later: these runs are read in several pieces.
     for number in 1..9 {
@@ -142,5 +142,5 @@ fn a_damaged_run_stops_only_its_own_merge() {
     assert_eq!(index.stats().damaged, 2);
     assert_no_leftovers(&disk, &index);
     index.drop_expired(3).unwrap();
-    assert_eq!(index.stats().damaged, 1, "a run that is gone is not damaged");
+    assert_eq!(index.stats().damaged, 1, "a dropped run does not count");
 }
