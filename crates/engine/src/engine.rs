@@ -325,7 +325,12 @@ impl Engine {
 
     /// Hashes the id and the partition of a request, for [`submit_prehashed`](Self::submit_prehashed).
     pub fn to_request(&self, ask: Ask) -> Request {
-        SCRATCH.with_borrow_mut(|scratch| Request::new(ask, &self.secret, scratch))
+        match ask {
+            Ask::Apply(operation) => {
+                SCRATCH.with_borrow_mut(|scratch| Request::apply(operation, &self.secret, scratch))
+            }
+            Ask::Read(cell) => Request::Read { cell },
+        }
     }
 
     fn send(&self, request: Request) -> Result<oneshot::Receiver<Response>, EngineError> {

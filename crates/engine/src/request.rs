@@ -4,8 +4,6 @@ use jeton_core::{
     Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
 };
 
-use crate::response::Ask;
-
 #[derive(Debug, Clone)]
 pub enum Request {
     Apply {
@@ -71,14 +69,6 @@ impl Request {
         let hashes = Hashes::of(&operation, secret, scratch);
         let bytes_max = operation.size_max();
         Self::Apply { operation, hashes, bytes_max }
-    }
-
-    /// Hashes a call. `scratch` is a buffer.
-    pub fn new(ask: Ask, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
-        match ask {
-            Ask::Apply(operation) => Self::apply(operation, secret, scratch),
-            Ask::Read(cell) => Self::Read { cell },
-        }
     }
 
     pub fn operation(&self) -> Option<&Operation> {

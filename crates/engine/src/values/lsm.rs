@@ -39,10 +39,10 @@ impl Default for LsmOptions {
 }
 
 pub struct LsmValues {
-    tree: AnyTree,
+    pub(super) tree: AnyTree,
     visible: SequenceNumberCounter,
     strategy: Arc<Leveled>,
-    edits: VersionEdits,
+    pub(super) edits: VersionEdits,
     expiry: ExpiryHorizon,
 }
 
@@ -82,17 +82,14 @@ impl LsmValues {
     /// The live files, for a copy, while no thread changes the tree. None is removed while the returned value
     /// lives.
     pub fn files(&self) -> Result<LsmFiles, ValuesError> {
-        LsmFiles::of(&self.tree, &self.edits.folder)
-    }
-
-    #[cfg(test)]
-    pub(super) fn tree(&self) -> &AnyTree {
-        &self.tree
-    }
-
-    #[cfg(test)]
-    pub(super) fn edits(&self) -> &VersionEdits {
-        &self.edits
+        let version = self.tree.current_version();
+        let number = version.id();
+        let bytes = self.edits.folder.read_version(number);
+        let bytes = bytes.map_err(|error| ValuesError(format!("cannot read version {number}: {error}")))?;
+        let pointer = (VersionPointer::CURRENT.to_owned(), VersionPointer::pointer(number, &bytes));
+        // The pointer is last, as when the tree writes it.
+        let small = vec![(VersionPointer::version_file(number), bytes), pointer];
+        Ok(LsmFiles { tables: version.iter_tables().cloned().collect(), small })
     }
 
     pub fn disk_bytes(&self) -> u64 {
@@ -113,18 +110,6 @@ pub struct LsmFiles {
 }
 
 impl LsmFiles {
-    pub(super) fn of(tree: &AnyTree, folder: &VersionPointer) -> Result<Self, ValuesError> {
-        let version = tree.current_version();
-        let number = version.id();
-        let bytes = folder
-            .read_version(number)
-            .map_err(|error| ValuesError(format!("cannot read version {number}: {error}")))?;
-        let pointer = (VersionPointer::CURRENT.to_owned(), VersionPointer::pointer(number, &bytes));
-        // The pointer is last, as when the tree writes it.
-        let small = vec![(VersionPointer::version_file(number), bytes), pointer];
-        Ok(Self { tables: version.iter_tables().cloned().collect(), small })
-    }
-
     /// File names of the tables in the tree's folder.
     pub fn tables(&self) -> impl Iterator<Item = String> {
         self.tables.iter().map(|table| format!("{}/{}", VersionPointer::TABLES, table.id()))

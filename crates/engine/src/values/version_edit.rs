@@ -171,11 +171,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let values = open(folder.path());
         for row in 0..4 {
-            let version = values.tree().current_version().id();
-            let listing = values.edits().folder.read_version(version).unwrap();
+            let version = values.tree.current_version().id();
+            let listing = values.edits.folder.read_version(version).unwrap();
             let pointer = fs::read(folder.path().join(VersionPointer::CURRENT)).unwrap();
             assert_eq!(VersionPointer::pointer(version, &listing), pointer);
-            assert_eq!(values.edits().folder.version().unwrap(), version);
+            assert_eq!(values.edits.folder.version().unwrap(), version);
             put(&values, row).unwrap();
         }
     }
@@ -212,7 +212,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let values = open(folder.path());
         put(&values, 1).unwrap();
-        let failed = values.edits().ingest(|| -> Result<(), _> { Err(ValuesError("a failure".into())) });
+        let failed = values.edits.ingest(|| -> Result<(), _> { Err(ValuesError("a failure".into())) });
         failed.unwrap_err();
         put(&values, 2).unwrap();
 
@@ -222,7 +222,7 @@ mod tests {
             fs::remove_file(&pointer).unwrap();
             Err(ValuesError("a failure".into()))
         };
-        let failed: Result<(), _> = values.edits().ingest(spoil);
+        let failed: Result<(), _> = values.edits.ingest(spoil);
         failed.unwrap_err();
         for _ in 0..2 {
             let refused = put(&values, 3).unwrap_err();
