@@ -1,4 +1,4 @@
-//! Counting once: the same addition asked for twice, and again after a restart.
+//! Counts once: the same addition is sent twice, and again after a restart.
 
 use std::error::Error;
 

@@ -1,11 +1,12 @@
-//! A copy of the store as of one instant, taken while it serves.
+//! Online backup: a copy of the store as of one instant.
 //!
-//! First an [`Instant`] is taken: the stores hold still while their files are listed and the log's ends noted, for a time that does not
-//! depend on how much there is. From then on everything of that instant stays readable while the store goes on: files of the
-//! stores never change, and are not removed while they are held; the log is not trimmed, and its filters not replaced, until they are
-//! copied, which is first. Then the files are copied, or linked where the target is on the same file system.
+//! A [`Snapshot`] lists the files of the stores and the extents of the log while the stores do not change; that takes
+//! the same time for any amount of data. Afterwards the store continues, and the snapshot stays readable: files of the
+//! stores never change and are not removed while it exists, and the log is not trimmed and the filters are not replaced
+//! until both are copied. Then the files are linked, or copied to another file system.
 //!
-//! What the stores lack is in the log, up to where all partitions were at that instant. Opening the copy is a recovery like any other.
+//! The copied log ends at the snapshot and contains what the copied stores lack. Opening the copy is an ordinary
+//! recovery.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,40 +26,27 @@ use crate::recovery::{CATALOG, STORE};
 use crate::trim_guard::TrimGuard;
 use crate::values::{LsmFiles, ValuesError};
 
-/// A copy that is not complete has a file of this name, and is not opened.
+/// Marks an unfinished backup. A directory with a file of this name is not opened.
 pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
 
-/// How long a busy log is left alone.
+/// Pause before a retry if the log of the copy is busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
-/// Why a copy could not be made. What there is of it cannot be opened.
+/// Why a backup failed. The unfinished copy cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The directory is not empty.
-    #[error("{} is not empty: a copy is made in an empty or new directory", .0.display())]
+    #[error("{} is not empty: a backup needs an empty or new directory", .0.display())]
     NotEmpty(PathBuf),
-    /// The file system.
     #[error("cannot {what} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
-    /// The id index.
+    Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error("id index: {0}")]
     Ids(#[from] ids::Error),
-    /// The value store.
     #[error(transparent)]
     Values(#[from] ValuesError),
-    /// The log, here or in the copy.
     #[error("log: {0}")]
     Log(#[from] LogError),
-    /// The log of the copy.
-    #[error("the copy's log: {0}")]
+    #[error("log of the backup: {0}")]
     Open(#[from] jeton_wal::OpenError),
 }
 
@@ -67,22 +55,20 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Backup
     move |source| BackupError::Io { what, path, source }
 }
 
-/// What a copy holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
-    /// Files that the copy shares with the store, as hard links, or that were copied.
+    /// Files of the stores that were linked or copied.
     pub files: u64,
-    /// Entries of its log.
+    /// Entries of the copied log.
     pub entries: u64,
 }
 
 impl Engine {
-    /// The directory of the store.
     pub fn folder(&self) -> &Path {
         self.disk.path()
     }
 
-    /// Makes a copy of the store in an empty or new directory, as of one instant, while it serves. The copy is complete and durable
+    /// Copies the store as of one instant into an empty or new directory, while requests continue. The copy is durable
     /// when this returns.
     pub fn checkpoint(&self, target: &Path) -> Result<BackupReport, BackupError> {
         std::fs::create_dir_all(target).map_err(io_error("make", target))?;
@@ -90,37 +76,34 @@ impl Engine {
         if inside.next().is_some() {
             return Err(BackupError::NotEmpty(target.into()));
         }
-        let mark = target.join(INCOMPLETE);
-        std::fs::write(&mark, b"a copy of a store begins with this file, and ends by removing it\n")
-            .map_err(io_error("write", &mark))?;
-        sync_folder(target)?;
+        let marker = target.join(INCOMPLETE);
+        std::fs::write(&marker, b"this backup is unfinished\n").map_err(io_error("write", &marker))?;
+        sync(target)?;
 
-        let report = self.copy(self.instant()?, target)?;
-        std::fs::remove_file(&mark).map_err(io_error("remove", &mark))?;
-        sync_folder(target)?;
+        let report = self.copy(self.snapshot()?, target)?;
+        std::fs::remove_file(&marker).map_err(io_error("remove", &marker))?;
+        sync(target)?;
         Ok(report)
     }
 
-    /// Holds the store still for a moment, to see what belongs to it.
-    fn instant(&self) -> Result<Instant, BackupError> {
-        let held = self.hold.take();
-        let _alone = self.stores_in_use.write();
+    fn snapshot(&self) -> Result<Snapshot, BackupError> {
+        let trim_guard = self.trim_block.take();
+        let _exclusive = self.stores_in_use.write();
         let (values, ids) = (self.stores.values.files()?, self.stores.ids.files()?);
         let filters = StoredFilters::find(&*self.log)?;
-        // Entries of a table or era that the copy does not know could not be read.
-        let _unchanged = self.tables.hold();
+        // The copied catalogue must have every table and era of the copied entries.
+        let _unchanged = self.tables.freeze();
         let mut blobs = Vec::new();
         for name in [STORE, CATALOG] {
             blobs.extend(self.log.get_blob(name)?.map(|blob| (name, blob)));
         }
         let (reader, extents) = self.log.snapshot(PartitionId::all().map(log_of))?;
         let extents = PartitionId::all().map(log_of).zip(extents).collect();
-        Ok(Instant { values, ids, blobs, filters, reader, extents, held })
+        Ok(Snapshot { values, ids, blobs, filters, reader, extents, trim_guard })
     }
 
-    /// Makes a copy of what belongs to an instant.
-    fn copy(&self, instant: Instant, target: &Path) -> Result<BackupReport, BackupError> {
-        let Instant { values, ids, blobs, filters, reader, extents, held } = instant;
+    fn copy(&self, snapshot: Snapshot, target: &Path) -> Result<BackupReport, BackupError> {
+        let Snapshot { values, ids, blobs, filters, reader, extents, trim_guard } = snapshot;
         let disk = RealDisk::new(target).map_err(io_error("use", target))?;
         let log = Wal::open(disk, jeton_wal::Options::default())?;
         for (name, blob) in blobs {
@@ -133,26 +116,24 @@ impl Engine {
         }
         let entries = copy_log(&reader, &extents, &log)?;
         log.close();
-        // From here on the log may be trimmed: however long the rest takes, it does not grow for it.
-        drop(held);
+        // The rest may take long: let the log be trimmed meanwhile.
+        drop(trim_guard);
 
         let source = self.disk.path();
-        let tables: Vec<PathBuf> = values.tables().map(|table| Path::new("values").join(table)).collect();
-        let runs = ids.runs().iter().map(PathBuf::from);
+        let tables = values.tables().map(|table| Path::new("values").join(table));
         let mut files = 0;
-        for file in tables.into_iter().chain(runs) {
+        for file in tables.chain(ids.runs.iter().map(PathBuf::from)) {
             link(&source.join(&file), &target.join(&file))?;
             files += 1;
         }
-        for (name, bytes) in values.small() {
+        for (name, bytes) in &values.small {
             write(&target.join("values").join(name), bytes)?;
         }
-        write(&target.join(ids.manifest_name()), ids.manifest())?;
-        // A tree without a table has its folder all the same.
-        let folders = ["values/tables", "values", "ids"].map(|folder| target.join(folder));
-        for folder in &folders {
-            std::fs::create_dir_all(folder).map_err(io_error("make", folder))?;
-            sync_folder(folder)?;
+        write(&target.join(&ids.manifest.0), &ids.manifest.1)?;
+        // An empty tree has a directory for its tables too.
+        for folder in ["values/tables", "values", "ids"].map(|folder| target.join(folder)) {
+            std::fs::create_dir_all(&folder).map_err(io_error("make", &folder))?;
+            sync(&folder)?;
         }
         Ok(BackupReport { files, entries })
     }
@@ -174,34 +155,33 @@ fn copy_log(
         }
     };
     block_on(trimmed)?;
-    let mut entries = Entries { copy, batch: Batch::new(), in_flight: VecDeque::new(), count: 0 };
+    let mut entries = LogCopy { copy, batch: Batch::new(), in_flight: VecDeque::new(), count: 0 };
     reader.for_each(|log, slot, entry| entries.push(log, slot, entry))?;
     entries.finish()
 }
 
-/// What belongs to the store at one instant, all of it readable while this is held.
-struct Instant {
+/// The state of the store at one instant. All of it is readable while this exists.
+struct Snapshot {
     values: LsmFiles,
     ids: ids::Files<RealDisk>,
-    /// The blobs that may change.
+    /// The blobs that later changes replace.
     blobs: Vec<(&'static str, Blob)>,
     filters: Option<StoredFilters>,
-    /// The entries of the log, and the extents of the partitions.
+    /// The entries of the log, and the extent of each partition's log.
     reader: Reader<std::fs::File>,
     extents: Vec<(LogId, Extent)>,
-    /// What keeps the log and the filters.
-    held: TrimGuard,
+    trim_guard: TrimGuard,
 }
 
-/// Entries on their way to the copy's log: nobody waits for one before the next is sent, so that few syncs do for all.
-struct Entries<'a> {
+/// Appends entries to the log of the copy. Many batches are in flight, so that they share fsyncs.
+struct LogCopy<'a> {
     copy: &'a Wal<RealDisk>,
     batch: Batch,
     in_flight: VecDeque<DurableAt>,
     count: u64,
 }
 
-impl Entries<'_> {
+impl LogCopy<'_> {
     fn push(&mut self, log: LogId, slot: Slot, entry: &[u8]) -> Result<(), LogError> {
         let limits = self.copy.limits();
         let bytes = self.batch.entry_bytes() + entry.len();
@@ -217,7 +197,7 @@ impl Entries<'_> {
         let batch = std::mem::take(&mut self.batch);
         let reservation = loop {
             match self.copy.reserve(batch.len(), batch.entry_bytes()) {
-                Err(LogError::Busy(_)) if !self.in_flight.is_empty() => self.settle()?,
+                Err(LogError::Busy(_)) if !self.in_flight.is_empty() => self.wait_for_oldest()?,
                 Err(LogError::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
                 other => break other?,
             }
@@ -226,10 +206,8 @@ impl Entries<'_> {
         Ok(())
     }
 
-    /// Waits for the oldest batch that is under way.
-    fn settle(&mut self) -> Result<(), LogError> {
-        let Some(writing) = self.in_flight.pop_front() else { return Ok(()) };
-        block_on(writing)
+    fn wait_for_oldest(&mut self) -> Result<(), LogError> {
+        self.in_flight.pop_front().map_or(Ok(()), block_on)
     }
 
     fn finish(mut self) -> Result<u64, LogError> {
@@ -237,30 +215,26 @@ impl Entries<'_> {
             self.send()?;
         }
         while !self.in_flight.is_empty() {
-            self.settle()?;
+            self.wait_for_oldest()?;
         }
         Ok(self.count)
     }
 }
 
-/// A second name for a file that never changes; a copy, where the file system cannot do that.
+/// Links a file, or copies it to another file system. The file never changes.
 fn link(from: &Path, to: &Path) -> Result<(), BackupError> {
     make_parent(to)?;
     if std::fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
-    copy(from, to)
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), BackupError> {
     std::fs::copy(from, to).map_err(io_error("copy", from))?;
-    sync_file(to)
+    sync(to)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), BackupError> {
     make_parent(path)?;
     std::fs::write(path, bytes).map_err(io_error("write", path))?;
-    sync_file(path)
+    sync(path)
 }
 
 fn make_parent(path: &Path) -> Result<(), BackupError> {
@@ -268,18 +242,15 @@ fn make_parent(path: &Path) -> Result<(), BackupError> {
     std::fs::create_dir_all(parent).map_err(io_error("make", parent))
 }
 
-fn sync_file(path: &Path) -> Result<(), BackupError> {
+/// Makes a file or a directory durable.
+fn sync(path: &Path) -> Result<(), BackupError> {
     let file = std::fs::File::open(path).map_err(io_error("open", path))?;
     file.sync_all().map_err(io_error("sync", path))
 }
 
-fn sync_folder(path: &Path) -> Result<(), BackupError> {
-    sync_file(path)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Instant as Time;
+    use std::time::Instant;
 
     use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings, Value};
 
@@ -289,8 +260,8 @@ mod tests {
 
     const ROWS: u64 = 50;
 
-    /// Nothing that is awaited takes as long as this, whatever else the machine does.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    /// Upper bound for any wait, however busy the machine is.
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn open(folder: &Path) -> Engine {
         let (segment_bytes, log_bytes) = (1 << 20, 1 << 16);
@@ -306,22 +277,22 @@ mod tests {
         engine.cell(&table, &(number % ROWS).to_be_bytes(), &Column::unnamed()).unwrap()
     }
 
-    /// Adds one, under the id of this number.
+    /// Adds 1 under the id of this number.
     fn add(engine: &Engine, millis: u64, number: u64) -> Result<OperationOutcome, EngineError> {
-        let id = OpId::uuid7(u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number)).unwrap();
+        let id = OpId::uuid7_from(millis, number.into());
         let operation = Operation::single(Some(id), cell(engine, number), Change::Add(1)).unwrap();
         block_on(engine.apply(operation))
     }
 
-    /// Adds one under each of these numbers; far more than memory takes unless they are stored.
+    /// Adds 1 under each of these numbers. Memory does not suffice for all: checkpoints must make progress.
     fn add_all(engine: &Engine, millis: u64, numbers: std::ops::Range<u64>) {
-        let deadline = Time::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         for number in numbers {
             loop {
                 match add(engine, millis, number) {
                     Ok(reply) => break assert!(matches!(reply, OperationOutcome::Fresh(_)), "{reply:?}"),
                     Err(EngineError::Busy(_)) => {
-                        assert!(Time::now() < deadline, "nothing is stored any more")
+                        assert!(Instant::now() < deadline, "no checkpoint makes progress")
                     }
                     Err(refusal) => panic!("{refusal}"),
                 }
@@ -337,73 +308,75 @@ mod tests {
         (0..ROWS).map(value).sum()
     }
 
-    /// Whether the log would lose something that belongs to this instant as soon as ids and values are stored.
-    fn would_be_trimmed(instant: &Instant) -> bool {
-        let speaks = |log: usize| {
-            instant.filters.as_ref().map_or(0, |filters| filters.marks.get(PartitionId(log as u16)))
-        };
-        instant.extents.iter().enumerate().any(|(number, (_, extent))| speaks(number) > extent.trimmed.0)
+    /// Whether the next checkpoint of ids and values would trim entries of the snapshot.
+    fn would_be_trimmed(snapshot: &Snapshot) -> bool {
+        let Some(filters) = &snapshot.filters else { return false };
+        let mut extents = snapshot.extents.iter();
+        extents.any(|(log, extent)| filters.watermarks.get(PartitionId(log.0)) > extent.trimmed.0)
     }
 
-    /// The copy is made long after its instant: nobody waits for it, and what belongs to it is still there.
+    /// The copy is made long after the snapshot. Requests do not wait for it, and the snapshot is still complete.
     #[test]
-    fn a_store_goes_on_between_the_instant_of_a_copy_and_its_end() {
+    fn a_snapshot_stays_readable_while_the_store_continues() {
         const MORE: u64 = 3_000;
         let folder = tempfile::tempdir().unwrap();
         let engine = open(&folder.path().join("store"));
         engine.create_table("t", TableSettings::default()).unwrap();
         let millis = engine.now().as_nanos() / 1_000_000;
-        let mut held = MORE;
-        add_all(&engine, millis, 0..held);
-        let deadline = Time::now() + PATIENCE;
-        let instant = loop {
-            let instant = engine.instant().unwrap();
-            if would_be_trimmed(&instant) {
-                break instant;
+        let mut copied = MORE;
+        add_all(&engine, millis, 0..copied);
+        let deadline = Instant::now() + TIMEOUT;
+        let snapshot = loop {
+            let snapshot = engine.snapshot().unwrap();
+            if would_be_trimmed(&snapshot) {
+                break snapshot;
             }
-            assert!(Time::now() < deadline, "the filters never were ahead of the rest");
-            drop(instant);
-            add_all(&engine, millis, held..held + 20);
-            held += 20;
+            assert!(Instant::now() < deadline, "the filters are never ahead of the other stores");
+            drop(snapshot);
+            add_all(&engine, millis, copied..copied + 20);
+            copied += 20;
         };
 
-        let mut present = held;
+        let mut present = copied;
         loop {
             add_all(&engine, millis, present..present + MORE);
             present += MORE;
             while engine.stores.values.compact(0).unwrap() {}
             while engine.stores.ids.merge(u64::MAX).unwrap() {}
             let ids = engine.stores.ids.files().unwrap();
-            let runs_merged = instant.ids.runs().iter().any(|run| !ids.runs().contains(run));
+            let runs_merged = snapshot.ids.runs.iter().any(|run| !ids.runs.contains(run));
             let values = engine.stores.values.files().unwrap();
             let listed = |table: &String| values.tables().any(|other| other == *table);
-            if runs_merged && instant.values.tables().any(|table| !listed(&table)) {
+            if runs_merged && snapshot.values.tables().any(|table| !listed(&table)) {
                 break;
             }
-            assert!(Time::now() < deadline, "nothing is merged any more");
+            assert!(Instant::now() < deadline, "nothing is compacted");
         }
 
         let copy = folder.path().join("copy");
-        engine.copy(instant, &copy).unwrap();
+        engine.copy(snapshot, &copy).unwrap();
         let restored = open(&copy);
-        assert_eq!(total(&restored), held);
-        for number in (0..held).step_by(97).chain([held - 1]) {
+        assert_eq!(total(&restored), copied);
+        for number in (0..copied).step_by(97).chain([copied - 1]) {
             let again = add(&restored, millis, number);
             assert!(matches!(again, Ok(OperationOutcome::Replayed(_))), "id {number}: {again:?}");
         }
-        assert!(matches!(add(&restored, millis, held), Ok(OperationOutcome::Fresh(_))), "later ids are new");
-        assert_eq!(total(&engine), present, "the store itself went on");
+        assert!(
+            matches!(add(&restored, millis, copied), Ok(OperationOutcome::Fresh(_))),
+            "later ids are new"
+        );
+        assert_eq!(total(&engine), present, "the store itself continued");
 
-        // What was held back is let go with the copy: the log is trimmed again.
-        let begins = || {
+        // The copy releases the trim guard: the log is trimmed again.
+        let trimmed = || {
             let (_, extents) = engine.log.snapshot(PartitionId::all().map(log_of)).unwrap();
             extents.iter().map(|extent| extent.trimmed.0).sum::<u64>()
         };
-        let before = begins();
-        let deadline = Time::now() + PATIENCE;
+        let before = trimmed();
+        let deadline = Instant::now() + TIMEOUT;
         let mut next = present;
-        while begins() == before {
-            assert!(Time::now() < deadline, "the log is never trimmed");
+        while trimmed() == before {
+            assert!(Instant::now() < deadline, "the log is never trimmed");
             add_all(&engine, millis, next..next + MORE);
             next += MORE;
         }

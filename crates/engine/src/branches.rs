@@ -23,10 +23,8 @@ use crate::response::{BranchResponse, CommittedCount, EngineError, Response};
 pub enum PrepareResult {
     /// The branch is prepared: now if `fresh`, otherwise before.
     Prepared {
-        /// Whether any part was not prepared before.
         fresh: bool,
     },
-    /// It is finished already, and cannot be prepared.
     Finished(BranchOutcome),
 }
 
@@ -35,7 +33,6 @@ pub enum PrepareResult {
 pub enum FinishResult {
     /// The branch has the requested outcome: now if `fresh`, otherwise before.
     Done {
-        /// Whether any part was not finished before.
         fresh: bool,
         /// The counters that this call changed.
         counted: Vec<CommittedCount>,
@@ -46,10 +43,8 @@ pub enum FinishResult {
     Unknown,
 }
 
-/// A prepared branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedBranchInfo {
-    /// Name of the branch.
     pub name: BranchName,
     /// Earliest prepare of a part on the store's clock, in milliseconds since 1970.
     pub since: u64,
@@ -85,7 +80,7 @@ impl Engine {
                 match reply? {
                     BranchResponse::Prepared { fresh: now } => fresh |= now,
                     BranchResponse::Finished { outcome, .. } => return Ok(PrepareResult::Finished(outcome)),
-                    other => unreachable!("a prepare is not answered with {other:?}"),
+                    other => unreachable!("the response to a prepare is {other:?}"),
                 }
             }
         }
@@ -140,7 +135,7 @@ impl Engine {
             let prepared = match response {
                 Response::PreparedBranches(prepared) => prepared,
                 Response::Applied(Err(refusal)) => return Err(refusal),
-                other => unreachable!("a list of branches is not answered with {other:?}"),
+                other => unreachable!("the response to a list of branches is {other:?}"),
             };
             for part in prepared {
                 let name = part.branch.name();
@@ -172,7 +167,7 @@ impl Engine {
         let reply = |response| match response {
             Response::Branch(reply) => reply,
             Response::Applied(Err(refusal)) => Err(refusal),
-            other => unreachable!("a branch is not answered with {other:?}"),
+            other => unreachable!("the response to a branch request is {other:?}"),
         };
         responses.into_iter().map(reply).collect()
     }
@@ -185,18 +180,15 @@ fn finish_result(reply: BranchResponse, requested: BranchOutcome) -> FinishResul
         }
         BranchResponse::Finished { .. } => FinishResult::Otherwise,
         BranchResponse::Unknown => FinishResult::Unknown,
-        other => unreachable!("a commit or abort is not answered with {other:?}"),
+        other => unreachable!("the response to a commit or abort is {other:?}"),
     }
 }
 
-/// Why a branch is not prepared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrepareError {
-    /// The branch is invalid.
     #[error(transparent)]
     Branch(#[from] BranchError),
-    /// The engine refused the prepare.
     #[error(transparent)]
     Refused(#[from] EngineError),
 }
@@ -253,12 +245,22 @@ mod tests {
             block_on(self.engine.send_branch_request(partition, what))
         }
 
+        fn prepare(&self, additions: &[Addition]) -> Result<PrepareResult, PrepareError> {
+            block_on(self.engine.prepare_branch(&self.name, additions.to_vec()))
+        }
+
+        fn finish(&self, outcome: BranchOutcome) -> FinishResult {
+            block_on(self.engine.finish_branch(&self.name, outcome)).unwrap()
+        }
+
+        fn prepared(&self) -> usize {
+            block_on(self.engine.prepared_branches()).unwrap().len()
+        }
+
         fn values(&self) -> Vec<i64> {
             let read = |one: &Addition| block_on(self.engine.get(one.cell.clone())).unwrap();
-            self.additions
-                .iter()
-                .map(|one| read(one).and_then(|value| Value::counter(&value)).unwrap_or(0))
-                .collect()
+            let value = |one| read(one).and_then(|value| Value::counter(&value)).unwrap_or(0);
+            self.additions.iter().map(value).collect()
         }
     }
 
@@ -270,9 +272,8 @@ mod tests {
             for at in 0..arrived {
                 assert_eq!(scenario.step(at), Ok(BranchResponse::Prepared { fresh: true }));
             }
-            let result =
-                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Abort)).unwrap();
-            assert_eq!(result, FinishResult::Done { fresh: true, counted: Vec::new() });
+            let done = FinishResult::Done { fresh: true, counted: Vec::new() };
+            assert_eq!(scenario.finish(BranchOutcome::Abort), done);
             // Without a prepare at home the other partitions are not reached.
             let late = if arrived == 0 { 0..1 } else { arrived..3 };
             for at in late {
@@ -283,8 +284,7 @@ mod tests {
                 };
                 assert_eq!(scenario.step(at), Ok(refused), "after {arrived} of 3 prepares, then {at}");
             }
-            assert_eq!(block_on(scenario.engine.prepared_branches()), Ok(Vec::new()));
-            assert_eq!(scenario.values(), [0, 0]);
+            assert_eq!((scenario.prepared(), scenario.values()), (0, vec![0, 0]));
         }
     }
 
@@ -295,16 +295,12 @@ mod tests {
             for at in 0..arrived {
                 assert_eq!(scenario.step(at), Ok(BranchResponse::Prepared { fresh: true }));
             }
-            assert_eq!(
-                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)),
-                Ok(FinishResult::Unknown)
-            );
+            assert_eq!(scenario.finish(BranchOutcome::Commit), FinishResult::Unknown);
             assert_eq!(scenario.values(), [0, 0], "after {arrived} of 3 prepares");
             // The prepare can still complete, with a yes vote.
-            let vote = block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone()));
+            let vote = scenario.prepare(&scenario.additions);
             assert_eq!(vote, Ok(PrepareResult::Prepared { fresh: true }));
-            let result =
-                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)).unwrap();
+            let result = scenario.finish(BranchOutcome::Commit);
             assert!(
                 matches!(result, FinishResult::Done { fresh: true, ref counted } if counted.len() == 2),
                 "{result:?}"
@@ -317,26 +313,23 @@ mod tests {
     #[test]
     fn a_partial_commit_is_completed() {
         let scenario = Scenario::new();
-        block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone())).unwrap();
+        scenario.prepare(&scenario.additions).unwrap();
         let commit = BranchRequest::Finish {
             name: scenario.name.clone(),
             outcome: BranchOutcome::Commit,
             others_finished: true,
         };
         block_on(scenario.engine.send_branch_request(scenario.steps[1].0, commit)).unwrap();
-        assert_eq!(scenario.values(), [5, 0]);
-        assert_eq!(block_on(scenario.engine.prepared_branches()).unwrap().len(), 1);
-        block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)).unwrap();
-        assert_eq!(scenario.values(), [5, 5]);
-        assert_eq!(block_on(scenario.engine.prepared_branches()), Ok(Vec::new()));
+        assert_eq!((scenario.prepared(), scenario.values()), (1, vec![5, 0]));
+        scenario.finish(BranchOutcome::Commit);
+        assert_eq!((scenario.prepared(), scenario.values()), (0, vec![5, 5]));
     }
 
     #[test]
     fn another_branch_with_the_same_name_is_refused() {
         let scenario = Scenario::new();
-        block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone())).unwrap();
-        let fewer = scenario.additions[..1].to_vec();
-        let refused = block_on(scenario.engine.prepare_branch(&scenario.name, fewer));
+        scenario.prepare(&scenario.additions).unwrap();
+        let refused = scenario.prepare(&scenario.additions[..1]);
         assert_eq!(refused, Err(PrepareError::Refused(Rejection::Mismatch.into())));
     }
 }

@@ -20,7 +20,6 @@ const SLOT_BYTES: usize = size_of::<Slot>() + 8;
 /// clears the used bits; so the cache may exceed its budget by a few percent.
 const EVICT_STEPS: usize = 64;
 
-/// The cached cells of a shard.
 #[derive(Debug)]
 pub struct Cache {
     places: HashTable<u32>,
@@ -31,7 +30,6 @@ pub struct Cache {
     dirty: Vec<u32>,
     /// Slots that the last freeze has yet to copy. Those that changed since are copied already.
     freezing: Vec<u32>,
-    /// The copied rows.
     frozen: Rows,
     hand: usize,
     bytes: usize,
@@ -63,11 +61,14 @@ struct Slot {
 impl Slot {
     fn cost(&self) -> usize {
         let cell = self.cell.as_ref().map_or(0, Cell::heap_bytes);
-        SLOT_BYTES + cell + weight(self.value.as_ref())
+        SLOT_BYTES + cell + self.value.as_ref().map_or(0, Value::heap_bytes)
     }
-}
 
-impl Slot {
+    /// A slot whose state the store has.
+    fn stored(cell: &Cell, value: Option<Value>, batch: u64) -> Self {
+        Self { cell: Some(cell.clone()), value, batch, checkpoint: 0, copied: true, used: true }
+    }
+
     /// Copies the row unless it is copied already.
     fn copy(&mut self, rows: &mut Rows) {
         if let (false, Some(cell)) = (self.copied, &self.cell) {
@@ -76,10 +77,6 @@ impl Slot {
             self.copied = true;
         }
     }
-}
-
-fn weight(value: Option<&Value>) -> usize {
-    value.map_or(0, Value::heap_bytes)
 }
 
 impl Cache {
@@ -145,30 +142,14 @@ impl Cache {
     /// Inserts a cell as read from the store.
     pub fn fill(&mut self, cell: &Cell, value: Option<Value>) {
         debug_assert!(self.find(cell).is_none(), "what is in the cache is newer than the store");
-        self.insert(Slot {
-            cell: Some(cell.clone()),
-            value,
-            batch: 0,
-            checkpoint: 0,
-            copied: true,
-            used: true,
-        });
+        self.insert(Slot::stored(cell, value, 0));
         self.evict();
     }
 
     /// Sets the content of a cell, changed by this batch.
     pub fn put(&mut self, cell: &Cell, value: Option<Value>, batch: u64) {
         let found = self.find(cell);
-        let at = found.unwrap_or_else(|| {
-            self.insert(Slot {
-                cell: Some(cell.clone()),
-                value: None,
-                batch,
-                checkpoint: 0,
-                copied: true,
-                used: true,
-            })
-        });
+        let at = found.unwrap_or_else(|| self.insert(Slot::stored(cell, None, batch)));
         let next = self.next;
         let slot = &mut self.slots[at as usize];
         let before = slot.cost();
@@ -244,7 +225,6 @@ impl Cache {
         self.dirty_bytes
     }
 
-    /// Bytes of all cached cells.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,8 +1,8 @@
-//! The tables of a store, and the one way to change them: make the next catalogue, store it, let it be seen.
+//! The tables of a store. A change builds the next catalogue, stores it, then publishes it.
 //!
-//! What must hold: a catalogue is seen only when it is stored, so that no entry of the log names a table or an era that the next
-//! start does not know. The other way round is harmless: a shard that still works with the catalogue before may log an entry of an
-//! era that is gone, and whoever replays it has nothing to remember of it.
+//! Invariant: a published catalogue is stored, so that no log entry names a table or an era that the next start does
+//! not know. The reverse is harmless: a shard with the previous catalogue may log an entry of a dropped era, and the
+//! replay has nothing to remember of it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,27 +11,25 @@ use bytes::Bytes;
 use jeton_core::{Catalog, SettingsError, Table, TableSettings, Timestamp, mutated};
 use jeton_wal::{Blob, Error as LogError};
 
-use crate::engine::lock;
+use crate::lock::lock;
 use crate::partition_log::BlobStore;
 use crate::recovery::CATALOG;
 use crate::response::EngineError;
 
-/// The tables of a store.
 pub struct Tables<B> {
     blobs: Arc<B>,
     catalog: Arc<ArcSwap<Catalog>>,
-    /// The version of the catalogue's row; held while the catalogue is changed, or must not be.
+    /// The version of the catalogue's blob. Locked while the catalogue changes or must not change.
     version: Mutex<u64>,
 }
 
-/// Why a table could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// What was asked for cannot be.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// It could not be stored, or there is no such table.
+    /// The catalogue could not be stored, or there is no such table.
     #[error(transparent)]
     Refused(#[from] EngineError),
 }
@@ -43,28 +41,29 @@ impl From<LogError> for TableError {
 }
 
 impl<B: BlobStore> Tables<B> {
-    /// The tables of this catalogue, whose row has this version.
+    /// The tables of this catalogue, whose blob has this version.
     pub fn new(blobs: Arc<B>, catalog: Arc<Catalog>, version: u64) -> Self {
         Self { blobs, catalog: Arc::new(ArcSwap::new(catalog)), version: Mutex::new(version) }
     }
 
-    /// The catalogue as it is, now and later.
+    /// The current catalogue; changes are visible through it.
     pub fn catalog(&self) -> &Arc<ArcSwap<Catalog>> {
         &self.catalog
     }
 
-    /// While this is held, the catalogue stays as it is.
-    pub fn hold(&self) -> MutexGuard<'_, u64> {
+    /// The catalogue does not change while the guard exists.
+    pub fn freeze(&self) -> MutexGuard<'_, u64> {
         lock(&self.version)
     }
 
-    /// Makes a table. It is there for good when this returns.
+    /// Creates a table, durably.
     pub fn create(&self, name: &str, settings: TableSettings) -> Result<(), TableError> {
         self.change(|catalog| Ok::<_, TableError>(Some(catalog.create(name, settings)?)))?;
         Ok(())
     }
 
-    /// Gives a table other settings, from `now` on. Every promise already made is kept. `logged` is the latest time in the log.
+    /// Changes the settings of a table from `now` on, durably. Every guarantee given before is kept. `logged` is the
+    /// latest time in the log.
     pub fn alter(
         &self,
         name: &str,
@@ -74,41 +73,40 @@ impl<B: BlobStore> Tables<B> {
     ) -> Result<(), TableError> {
         self.change(|catalog| {
             let table = catalog.find(name).ok_or_else(|| EngineError::NoSuchTable(name.into()))?;
-            // What is over by the log's time makes room for one more era.
-            let lighter = table.without_past(logged);
-            let table: &Table = lighter.as_ref().unwrap_or(table);
-            // Read now that nobody else changes anything: what the old settings took until now must be promised for.
+            // Expired eras are dropped first: the number of eras is limited.
+            let current = table.without_past(logged);
+            let table: &Table = current.as_ref().unwrap_or(table);
+            // Read under the lock: the guarantees of the old settings extend to what they accept until now.
             Ok::<_, TableError>(Some(catalog.replaced(table.change(settings, now())?)))
         })?;
         Ok(())
     }
 
-    /// Lets go of the eras that are over by the time of the log. How many.
-    ///
-    /// Their stored filters go with the next versions of the filters, which have no use for them.
+    /// Drops the eras that have expired by the time of the log, and returns their number. Their stored filters are
+    /// emptied by the next versions of the filters.
     pub fn drop_expired(&self, logged: Timestamp) -> Result<usize, LogError> {
         let early = std::time::Duration::from_secs(if mutated!(DropErasEarly) { 600 } else { 0 });
-        let lighter = |catalog: &Catalog| {
-            let over: Vec<Table> =
+        let without_expired = |catalog: &Catalog| {
+            let changed: Vec<Table> =
                 catalog.iter().filter_map(|table| table.without_past(logged.after(early))).collect();
-            (!over.is_empty()).then(|| over.into_iter().fold(catalog.clone(), |all, one| all.replaced(one)))
+            (!changed.is_empty())
+                .then(|| changed.into_iter().fold(catalog.clone(), |all, one| all.replaced(one)))
         };
-        // A first look without the lock: mostly there is nothing to do.
-        if lighter(&self.catalog.load()).is_none() {
+        // Mostly there is nothing to do: check without the lock first.
+        if without_expired(&self.catalog.load()).is_none() {
             return Ok(0);
         }
         let eras = |catalog: &Catalog| catalog.iter().map(|table| table.eras().count()).sum::<usize>();
-        let (before, after) = self.change(|catalog| Ok::<_, LogError>(lighter(catalog)))?;
+        let (before, after) = self.change(|catalog| Ok::<_, LogError>(without_expired(catalog)))?;
         Ok(eras(&before) - eras(&after))
     }
 
-    /// Stores the catalogue that `change` makes of the present one, if it makes one, and lets it be seen. The catalogues before and
-    /// after.
+    /// Stores and publishes the catalogue that `change` returns, if any. Returns the catalogues before and after.
     fn change<E: From<LogError>>(
         &self,
         change: impl FnOnce(&Catalog) -> Result<Option<Catalog>, E>,
     ) -> Result<(Arc<Catalog>, Arc<Catalog>), E> {
-        let mut version = self.hold();
+        let mut version = self.freeze();
         let before = self.catalog.load_full();
         let Some(next) = change(&before)? else { return Ok((before.clone(), before)) };
         let blob = Blob { version: *version + 1, bytes: Bytes::from(next.encode()) };

@@ -1,8 +1,7 @@
-//! The thread that stores what shards hand out, and the filters; in that order of urgency.
+//! The checkpoint thread: stores what shards have frozen, and the filters.
 //!
-//! It never gives up: what cannot be stored now (a full disk, too many open files) is tried again, and until it succeeds the
-//! shards' memory fills and they refuse writes, with the reason. Nothing is dropped before the engine closes; then every wait here ends
-//! by itself, or with the shard that it is for, and the log has what was not stored.
+//! It retries until it succeeds. Meanwhile, on a full disk or without file handles, the memory of the shards fills and
+//! they refuse writes with the reason. When the engine closes, every wait ends, and the log contains what is not stored.
 
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, RwLock};
@@ -20,25 +19,25 @@ use crate::shard::Slots;
 use crate::values::Values;
 use crate::worker::{Job, Message};
 
-/// How long it waits for a job before it looks at the log's length, and before it tries again what failed.
+/// Interval between checks of the log size, and between retries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Tables of the value store that may wait to be merged, before checkpoints wait for the merging.
-const UNTIDY_MAX: usize = 24;
+/// Overdue compactions of the value store beyond which checkpoints wait for them.
+const PENDING_COMPACTIONS_MAX: usize = 24;
 
 pub(crate) struct CheckpointThread<L, V: Values, D: Disk> {
-    pub keeper: Checkpointer<L, V, D>,
+    pub checkpointer: Checkpointer<L, V, D>,
     pub values: Arc<V>,
     pub catalog: Arc<ArcSwap<Catalog>>,
     pub shards: Vec<mpsc::WeakSender<Message>>,
     pub health: Arc<Health>,
-    /// Held by whoever changes the stores; a backup holds it alone.
+    /// Locked shared while the stores change; a backup locks it exclusively.
     pub stores_in_use: Arc<RwLock<()>>,
     pub log_bytes: u64,
 }
 
 impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> {
-    /// Works until the shards are gone.
+    /// Runs until the shards are gone.
     pub fn run(mut self, jobs: &std_mpsc::Receiver<Job>) {
         let mut filters_at = 0;
         let mut checkpoint_at = 0;
@@ -56,9 +55,9 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
                 checkpoint_at = logged;
                 self.health.demand_checkpoint();
             }
-            let filter_bytes: usize = self.filter_bytes();
+            let filter_bytes = self.filter_bytes();
             if logged - filters_at >= self.log_bytes.max(2 * filter_bytes as u64) {
-                // Ids and values do not wait for filters that cannot be stored: those are tried again when the log has grown some more.
+                // Filters that cannot be stored are retried when the log has grown: ids and values do not wait for them.
                 let wait = if self.store_filters() { 0 } else { self.log_bytes - self.log_bytes / 8 };
                 filters_at = logged.saturating_sub(wait);
             }
@@ -73,33 +72,34 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
     fn store(&mut self, job: Job) {
         match job {
             Job::Ids { shard, frozen } => {
-                if !self.until_done(|keeper| keeper.store_ids(&frozen)) {
+                if !self.until_done(|checkpointer| checkpointer.store_ids(&frozen)) {
                     return;
                 }
                 let freeze = frozen.freeze;
-                // The shard uses the memory again if nobody else holds it.
+                // The shard reuses the memory if it has the only reference.
                 drop(frozen);
-                self.tell(shard, Message::IdsStored(freeze));
+                self.send(shard, Message::IdsStored(freeze));
             }
             Job::Values { shard, mut frozen } => {
-                self.health.wait_for_tidying(|| self.values.pending_compactions() > UNTIDY_MAX);
-                if !self.until_done(|keeper| keeper.store_values(&mut frozen)) {
+                let values = &self.values;
+                self.health.wait_for_compaction(|| values.pending_compactions() > PENDING_COMPACTIONS_MAX);
+                if !self.until_done(|checkpointer| checkpointer.store_values(&mut frozen)) {
                     return;
                 }
                 self.health.stored(shard, frozen.time);
-                self.tell(shard, Message::ValuesStored(frozen.freeze));
+                self.send(shard, Message::ValuesStored(frozen.freeze));
             }
         }
     }
 
-    fn tell(&self, shard: usize, message: Message) {
-        // A shard that is gone needs to know nothing.
+    /// Sends a message to a shard, unless the shard has ended.
+    fn send(&self, shard: usize, message: Message) {
         if let Some(sender) = self.shards[shard].upgrade() {
             drop(sender.blocking_send(message));
         }
     }
 
-    /// Tries until it is done, or the engine is closing: then it is false, the log has it, and the next start replays it.
+    /// Retries until it succeeds. Returns false if the engine closes first: then the next start replays the log.
     fn until_done(
         &mut self,
         mut attempt: impl FnMut(&mut Checkpointer<L, V, D>) -> Result<(), CheckpointError>,
@@ -107,49 +107,50 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
         loop {
             let done = {
                 let _in_use = self.stores_in_use.read();
-                attempt(&mut self.keeper)
+                attempt(&mut self.checkpointer)
             };
             match done {
                 Ok(()) => {
-                    self.health.set_trouble(None);
+                    self.health.set_last_error(None);
                     return true;
                 }
                 Err(_) if self.health.closing() => return false,
-                Err(error) => self.health.set_trouble(Some(error.to_string())),
+                Err(error) => self.health.set_last_error(Some(error.to_string())),
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Stores the filters while the shards go on; false if that failed.
+    /// Stores the filters while the shards continue. Returns false after an error.
     fn store_filters(&mut self) -> bool {
-        // What was decided before the writing begins is written.
-        let Some(slots) = self.marks(false) else { return false };
+        // The filters contain everything that was decided before the write begins.
+        let Some(slots) = self.slots(false) else { return false };
         let catalog = self.catalog.load_full();
-        let Some(version) = self.attempt(|keeper| keeper.write_filters(&catalog)) else { return false };
-        // What was decided before the writing ended may be written, and must not be lost in a crash that the filters survive: a
-        // filter alone would then take a retry of it for known.
-        if self.marks(true).is_none() {
+        let Some(version) = self.attempt(|it| it.write_filters(&catalog)) else { return false };
+        // They may contain what was decided before the write ended. It must be durable before they are: otherwise, after
+        // a crash, a retry of a lost operation would be a filter hit.
+        if self.slots(true).is_none() {
             return false;
         }
-        self.attempt(|keeper| keeper.commit_filters(version, &slots)).is_some()
+        self.attempt(|it| it.commit_filters(version, &slots)).is_some()
     }
 
-    /// Tries once, and shows the trouble if there is any.
+    /// Tries once, and records the error.
     fn attempt<T>(
         &mut self,
         act: impl FnOnce(&mut Checkpointer<L, V, D>) -> Result<T, CheckpointError>,
     ) -> Option<T> {
         let _in_use = self.stores_in_use.read();
-        act(&mut self.keeper).map_err(|error| self.health.set_trouble(Some(error.to_string()))).ok()
+        let result = act(&mut self.checkpointer);
+        result.map_err(|error| self.health.set_last_error(Some(error.to_string()))).ok()
     }
 
-    /// The slots that all shards have decided; when they are durable, if that is asked for. Nothing if a shard is gone.
-    fn marks(&self, durable: bool) -> Option<Slots> {
+    /// The slots that all shards have decided; with `durable`, once they are durable. `None` if a shard has ended.
+    fn slots(&self, durable: bool) -> Option<Slots> {
         let mut replies = Vec::new();
         for shard in &self.shards {
             let (reply, slots) = oneshot::channel();
-            shard.upgrade()?.blocking_send(Message::Mark { durable, reply }).ok()?;
+            shard.upgrade()?.blocking_send(Message::Slots { durable, reply }).ok()?;
             replies.push(slots);
         }
         let mut all = Vec::new();

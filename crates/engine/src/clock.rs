@@ -1,11 +1,12 @@
 //! The system clocks, and the store's clock that follows them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jeton_core::{StoreClock, Timestamp, mutated, rfc3339};
 
-/// Clocks of the machine.
+use crate::lock::lock;
+
 pub trait Clock: Send + Sync + 'static {
     /// The wall clock, since 1970. It may jump at any time.
     fn wall(&self) -> Timestamp;
@@ -14,7 +15,6 @@ pub trait Clock: Send + Sync + 'static {
     fn elapsed(&self) -> Duration;
 }
 
-/// The clocks of the system.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
@@ -49,18 +49,15 @@ impl Clock for SystemClock {
     max.as_secs_f64() / 86_400.0
 )]
 pub struct ClockAhead {
-    /// Reading of the wall clock.
     pub wall: Timestamp,
-    /// The latest time in the log.
     pub logged: Timestamp,
-    /// The limit.
     pub max: Duration,
 }
 
 /// The store's clock: see [`StoreClock`].
 pub struct StoreTime<C> {
     clock: C,
-    timeline: Mutex<StoreClock>,
+    store_clock: Mutex<StoreClock>,
 }
 
 impl<C: Clock> StoreTime<C> {
@@ -71,17 +68,15 @@ impl<C: Clock> StoreTime<C> {
         if logged > Timestamp::ZERO && wall.since(logged) > max {
             return Err(ClockAhead { wall, logged, max });
         }
-        let timeline = Mutex::new(StoreClock::begin(wall, logged, clock.elapsed()));
-        Ok(Self { clock, timeline })
+        let store_clock = Mutex::new(StoreClock::begin(wall, logged, clock.elapsed()));
+        Ok(Self { clock, store_clock })
     }
 
-    /// The store's time.
     pub fn now(&self) -> Timestamp {
         if mutated!(WallClockTime) {
             return self.clock.wall();
         }
-        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
-        timeline.advance(self.clock.wall(), self.clock.elapsed())
+        lock(&self.store_clock).advance(self.clock.wall(), self.clock.elapsed())
     }
 }
 

@@ -1,20 +1,20 @@
-//! The engine: a store in a directory, its threads, and the way in.
+//! The engine: a store in a directory, its threads and its API.
 //!
 //! | thread | what it does |
 //! |---|---|
-//! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides. With a runtime in the options, a task of that instead |
-//! | `jeton-answers` | answers what has become durable, for the threads of shards |
-//! | `jeton-log` | of the wal: group commit |
-//! | `jeton-segments` | of the wal: creates the next segment, removes released ones |
-//! | `jeton-store` | stores what shards hand out, and the filters; then the log is trimmed |
-//! | `jeton-upkeep` | merges, and drops what has expired |
+//! | `jeton-shard-n` | decides requests for partitions n, n + shards, ...; with a runtime in the options it is a task |
+//! | `jeton-answers` | sends the responses of durable batches, if shards are threads |
+//! | `jeton-log` | of the WAL: group commit |
+//! | `jeton-segments` | of the WAL: creates the next segment, removes released ones |
+//! | `jeton-store` | checkpoints ids, values and filters, then trims the log |
+//! | `jeton-upkeep` | compaction, removal of expired data |
 
 // Long file: the public API of the engine with its start and stop sequence.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
@@ -34,9 +34,10 @@ use crate::checkpointer::Checkpointer;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
 use crate::ids::IdIndex;
-use crate::maintenance::{Maintenance, StopSignal};
+use crate::lock::lock;
+use crate::maintenance::Maintenance;
 use crate::options::Options;
-use crate::pending::BURST_MAX;
+use crate::pending::REQUESTS_MAX;
 use crate::recovery::{self, Recovered, RecoveryError};
 use crate::request::Request;
 use crate::response::{Ask, EngineError, OperationOutcome, Response};
@@ -52,84 +53,74 @@ use crate::worker::{Message, Worker};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// An option that cannot be.
+    /// An option is out of range.
     #[error("{0}")]
     Options(String),
-    /// A copy that was never completed.
-    #[error("{} is a copy of a store that was never completed; make it again", .0.display())]
+    /// The directory contains an unfinished backup.
+    #[error("{} is a backup that was never completed; make it again", .0.display())]
     Incomplete(PathBuf),
-    /// The log.
     #[error(transparent)]
     Log(#[from] jeton_wal::OpenError),
-    /// What the log and the stores hold.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
-    /// The machine's clock.
     #[error(transparent)]
     ClockAhead(#[from] ClockAhead),
-    /// The value store.
     #[error(transparent)]
     Values(#[from] ValuesError),
-    /// The id index.
     #[error("id index: {0}")]
     Ids(#[from] crate::ids::Error),
-    /// The operating system.
     #[error("{what}: {source}")]
-    System {
-        /// What was tried.
-        what: String,
-        /// What it said.
-        source: std::io::Error,
-    },
+    System { what: String, source: std::io::Error },
 }
 
 fn system(what: String) -> impl FnOnce(std::io::Error) -> OpenError {
     move |source| OpenError::System { what, source }
 }
 
-/// The tables as they are whenever one looks.
+/// A cached reference to the current catalogue.
 #[derive(Debug)]
 pub struct TablesView(arc_swap::Cache<Arc<ArcSwap<Catalog>>, Arc<Catalog>>);
 
 impl TablesView {
-    /// The tables as they are now.
+    /// The current catalogue.
     pub fn look(&mut self) -> &Arc<Catalog> {
         self.0.load()
     }
 }
 
-/// The way to a shard.
 struct ShardHandle {
     queue: mpsc::Sender<Message>,
-    /// How many requests of bursts are in the queue.
-    bursting: Arc<AtomicUsize>,
+    /// Number of requests in the batches of the queue.
+    queued_requests: Arc<AtomicUsize>,
 }
 
-/// Requests of bursts that may wait for a shard. Beyond that callers are told that it is busy.
-const BURSTING_MAX: usize = 1 << 16;
+/// Maximum number of requests in the batches of a shard's queue. Beyond it callers get a busy error.
+const QUEUED_REQUESTS_MAX: usize = 1 << 16;
 
-/// A store that is open. To close it, drop it, or call [`Engine::close`].
+const BUSY: EngineError = EngineError::Busy("too many requests are waiting");
+
+/// An open store. Dropping it or calling [`Engine::close`] closes it.
 pub struct Engine {
     pub(crate) log: Arc<Wal<RealDisk>>,
     pub(crate) disk: Arc<RealDisk>,
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
-    pub(crate) hold: TrimBlock,
+    pub(crate) trim_block: TrimBlock,
     pub(crate) tables: Arc<Tables<Wal<RealDisk>>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
     pub(crate) secret: Secret,
-    shards: Mutex<Option<Vec<mpsc::Sender<Message>>>>,
-    /// The same senders, for callers: no lock on their way.
-    doors: ArcSwap<Vec<ShardHandle>>,
-    bell: Arc<StopSignal>,
+    /// Empty once the engine is closed.
+    shards: ArcSwap<Vec<ShardHandle>>,
+    /// Dropped to end maintenance.
+    stop: Mutex<Option<std_mpsc::Sender<()>>>,
     tasks: Tasks,
     threads: Mutex<Vec<JoinHandle<()>>>,
     replayed: u64,
 }
 
 impl Engine {
-    /// Opens the store in a directory, or makes one.
+    /// Opens the store in a directory, or creates it.
     pub fn open(folder: &Path, options: Options) -> Result<Self, OpenError> {
         options.check().map_err(OpenError::Options)?;
         if folder.join(INCOMPLETE).exists() {
@@ -138,12 +129,12 @@ impl Engine {
         let disk = RealDisk::new(folder).map_err(system(format!("cannot use {}", folder.display())))?;
         let mut log_options = jeton_wal::Options::default();
         log_options.segment_bytes = options.segment_bytes;
-        // First the lock: nobody else may touch anything from here on.
+        // Takes the lock of the directory, so it comes before everything else.
         let log = Arc::new(Wal::open(disk.clone(), log_options)?);
         let disk = Arc::new(disk);
         let (ids, note) = IdIndex::open(disk.clone(), "ids")?;
         let values = LsmValues::open(&folder.join("values"), &options.lsm)?;
-        // The folders of the stores are there before anything in the log relies on them.
+        // The directories of the stores must be durable before the log is trimmed for them.
         let root = std::fs::File::open(folder).and_then(|root| root.sync_all());
         root.map_err(system(format!("cannot sync {}", folder.display())))?;
         let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };
@@ -151,12 +142,12 @@ impl Engine {
         let clock = SystemClock::default();
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| {
-            let what = "cannot draw a secret".to_owned();
+            let what = "cannot read random bytes".to_owned();
             OpenError::System { what, source: std::io::Error::other(error) }
         })?;
         let found = recovery::find(&*log, &stores, &note, || random)?;
         let catalog = Arc::new(found.catalog);
-        let known = (found.secret, found.partitions, &found.kept);
+        let known = (found.secret, found.partitions, &found.positions);
         let Recovered { shards, replayed, logged } =
             recovery::replay_log(&*log, &stores, &catalog, known, &options)?;
         let time = StoreTime::begin(clock, logged, options.clock_ahead_max)?;
@@ -166,45 +157,42 @@ impl Engine {
             disk,
             stores: stores.clone(),
             stores_in_use: Arc::default(),
-            hold: TrimBlock::default(),
+            trim_block: TrimBlock::default(),
             tables: Arc::new(Tables::new(log.clone(), catalog, found.catalog_version)),
             time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
-            shards: Mutex::default(),
-            doors: ArcSwap::default(),
-            bell: Arc::default(),
+            shards: ArcSwap::default(),
+            stop: Mutex::default(),
             tasks: Tasks::default(),
             threads: Mutex::default(),
             replayed: replayed.entries,
         };
-        let stored = (found.kept, found.filters);
-        let keeper = Checkpointer::new(log, stores, stored, options.filter_row_bytes);
-        let keeper = keeper.held_by(engine.hold.clone());
-        engine.start(shards, keeper, &options)?;
+        let stored = (found.positions, found.filters);
+        let checkpointer = Checkpointer::new(log, stores, stored, options.filter_row_bytes);
+        engine.start(shards, checkpointer.blocked_by(engine.trim_block.clone()), &options)?;
         Ok(engine)
     }
 
     fn start(
         &self,
         shards: Vec<Shard<LsmValues, RealDisk>>,
-        keeper: Checkpointer<Wal<RealDisk>, LsmValues, RealDisk>,
+        checkpointer: Checkpointer<Wal<RealDisk>, LsmValues, RealDisk>,
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
-        let answers = if options.runtime.is_some() {
-            ResponseDispatcher::at_once()
+        let responses = if options.runtime.is_some() {
+            ResponseDispatcher::inline()
         } else {
-            let (answers, give) = ResponseDispatcher::by_thread();
-            self.spawn("jeton-answers", give)?;
-            answers
+            let (responses, send) = ResponseDispatcher::threaded();
+            self.spawn("jeton-answers", send)?;
+            responses
         };
-        let (mut senders, mut doors) = (Vec::new(), Vec::new());
+        let mut handles = Vec::new();
         for (number, shard) in shards.into_iter().enumerate() {
             let (sender, queue) = mpsc::channel(options.queue_max);
-            let bursting = Arc::default();
-            doors.push(ShardHandle { queue: sender.clone(), bursting: Arc::clone(&bursting) });
-            senders.push(sender);
+            let queued_requests = Arc::<AtomicUsize>::default();
+            handles.push(ShardHandle { queue: sender, queued_requests: queued_requests.clone() });
             let worker = Worker {
                 number,
                 shard,
@@ -215,8 +203,8 @@ impl Engine {
                 options: options.clone(),
                 queue,
                 jobs: jobs.clone(),
-                answers: answers.clone(),
-                bursting,
+                responses: responses.clone(),
+                queued_requests,
                 yields_first: options.runtime.is_some(),
             };
             match &options.runtime {
@@ -224,26 +212,27 @@ impl Engine {
                 None => self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?,
             }
         }
-        let store = CheckpointThread {
-            keeper,
+        let checkpoints = CheckpointThread {
+            checkpointer,
             values: self.stores.values.clone(),
             catalog: self.tables.catalog().clone(),
-            shards: senders.iter().map(mpsc::Sender::downgrade).collect(),
+            shards: handles.iter().map(|handle| handle.queue.downgrade()).collect(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
             log_bytes: options.log_bytes,
         };
-        self.spawn("jeton-store", move || run_at_low_priority(|| store.run(&job_queue)))?;
-        let upkeep = Maintenance {
+        self.spawn("jeton-store", move || run_at_low_priority(|| checkpoints.run(&job_queue)))?;
+        let (stop, stopped) = std_mpsc::channel();
+        *lock(&self.stop) = Some(stop);
+        let maintenance = Maintenance {
             stores: self.stores.clone(),
             tables: self.tables.clone(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
-            bell: self.bell.clone(),
+            stopped,
         };
-        self.spawn("jeton-upkeep", move || run_at_low_priority(|| upkeep.run()))?;
-        self.doors.store(Arc::new(doors));
-        *lock(&self.shards) = Some(senders);
+        self.spawn("jeton-upkeep", move || run_at_low_priority(|| maintenance.run()))?;
+        self.shards.store(Arc::new(handles));
         Ok(())
     }
 
@@ -253,107 +242,106 @@ impl Engine {
         Ok(())
     }
 
-    /// Answers what is under way, and lets the directory go. What is asked afterwards is refused.
+    /// Completes the requests in flight and releases the directory. Later requests get [`EngineError::Closed`].
     ///
-    /// It does not wait for room on the disk: what the log cannot take is given up, and whoever waits for it is told
-    /// [`EngineError::Closed`]. Of a relaxed table, that may be what was answered already: as a crash would take it back.
+    /// Close does not wait for disk space: batches that cannot be written are dropped, and their callers get
+    /// [`EngineError::Closed`]. In a relaxed table such a batch may be acknowledged already; it is lost as in a crash.
     ///
-    /// It waits for the shards: where these are tasks, it must not be called by a thread that the runtime cannot spare.
+    /// Blocks until the shards have ended. If shards are tasks, it must not be called on a thread that they need.
     pub fn close(&self) {
         self.health.close();
-        self.bell.end();
-        self.doors.store(Arc::default());
-        drop(lock(&self.shards).take());
-        // Not before the threads know: what is given up is an error to a shard that is not closing.
+        drop(lock(&self.stop).take());
+        self.shards.store(Arc::default());
+        // After `health.close()`: a dropped batch is an error in a shard that is not closing.
         self.log.stop_waiting_for_space();
         self.tasks.join();
-        // Held until all have ended: whoever closes at the same time must not take the log away from them.
+        // Locked until all have ended: a concurrent close must not close the log before that.
         for thread in lock(&self.threads).drain(..) {
             thread.join().expect("a thread that panics ends the process");
         }
         self.log.close();
     }
 
-    /// The tables as they are now.
+    /// The current catalogue.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.tables.catalog().load_full()
     }
 
-    /// A look at the tables for somebody who looks often: it costs next to nothing as long as none is changed.
+    /// A view of the catalogue that costs nearly nothing per look while no table changes.
     pub fn tables_view(&self) -> TablesView {
         TablesView(arc_swap::Cache::new(self.tables.catalog().clone()))
     }
 
-    /// The table of this name.
     pub fn table(&self, name: &str) -> Result<Arc<Table>, EngineError> {
         self.catalog().find(name).cloned().ok_or_else(|| EngineError::NoSuchTable(name.into()))
     }
 
-    /// The store's time.
     pub fn now(&self) -> Timestamp {
         self.time.now()
     }
 
-    /// Makes a table. It is there for good when this returns.
+    /// Creates a table, durably.
     pub fn create_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
         self.tables.create(name, settings)?;
         Ok(self.table(name)?)
     }
 
-    /// Gives a table other settings. Every promise already made is kept.
+    /// Changes the settings of a table, durably. Every guarantee given before is kept.
     pub fn change_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
         self.tables.alter(name, settings, || self.now(), self.health.logged_time())?;
         Ok(self.table(name)?)
     }
 
-    /// The cell of a row and column of a table.
     pub fn cell(&self, table: &Table, row: &[u8], column: &Column) -> Result<Cell, jeton_core::AddressError> {
         Cell::new(&self.secret, table.id, row, column)
     }
 
-    /// Does an operation, once, whatever the number of times that it is asked for. The answer comes when it is durable.
+    /// Applies an operation once, however often it is sent. Resolves when the result is durable.
     ///
-    /// The work begins when this is called. Dropping the future does not undo it.
+    /// The operation is sent by the call itself. Dropping the future does not undo it.
     pub fn apply(
         &self,
         operation: Operation,
     ) -> impl Future<Output = Result<OperationOutcome, EngineError>> + Send + use<> {
-        let answer = self.send(self.to_request(Ask::Apply(operation)));
+        let response = self.send(self.to_request(Ask::Apply(operation)));
         async move {
-            match answer?.await {
-                Ok(Response::Applied(reply)) => reply,
-                Ok(other) => unreachable!("an operation is not answered with {other:?}"),
-                Err(_) => Err(EngineError::Closed),
+            match response?.await.map_err(|_| EngineError::Closed)? {
+                Response::Applied(outcome) => outcome,
+                other => unreachable!("the response to an operation is {other:?}"),
             }
         }
     }
 
-    /// What a cell holds; never what a crash could take back, except in a relaxed table.
+    /// The value of a cell. It is durable, except in a relaxed table.
     pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<> {
-        let answer = self.send(self.to_request(Ask::Read(cell)));
+        let response = self.send(Request::Read { cell });
         async move {
-            match answer?.await {
-                Ok(Response::Read(value)) => value,
-                Ok(other) => unreachable!("a read is not answered with {other:?}"),
-                Err(_) => Err(EngineError::Closed),
+            match response?.await.map_err(|_| EngineError::Closed)? {
+                Response::Read(value) => value,
+                other => unreachable!("the response to a read is {other:?}"),
             }
         }
     }
 
     /// Hashes the id and the partition of a request, for [`submit_prehashed`](Self::submit_prehashed).
     pub fn to_request(&self, ask: Ask) -> Request {
-        SCRATCH.with_borrow_mut(|scratch| Request::new(ask, &self.secret, scratch))
+        match ask {
+            Ask::Apply(operation) => {
+                SCRATCH.with_borrow_mut(|scratch| Request::apply(operation, &self.secret, scratch))
+            }
+            Ask::Read(cell) => Request::Read { cell },
+        }
     }
 
     fn send(&self, request: Request) -> Result<oneshot::Receiver<Response>, EngineError> {
-        let doors = self.doors.load();
-        if doors.is_empty() {
+        let shards = self.shards.load();
+        if shards.is_empty() {
             return Err(EngineError::Closed);
         }
-        let (reply, answer) = oneshot::channel();
-        let door = &doors[usize::from(request.partition().0) % doors.len()];
-        door.queue.try_send(Message::Request { request, reply }).map_err(unsent)?;
-        Ok(answer)
+        let (reply, response) = oneshot::channel();
+        let shard = &shards[usize::from(request.partition().0) % shards.len()];
+        shard.queue.try_send(Message::Request { request, reply }).map_err(unsent)?;
+        Ok(response)
     }
 
     /// Executes independent requests. Requests for the same counter are executed in the given order. The responses are
@@ -370,111 +358,87 @@ impl Engine {
         &self,
         requests: Vec<Request>,
     ) -> impl Future<Output = Vec<Response>> + Send + use<> {
-        let doors = self.doors.load();
+        let shards = self.shards.load();
         let total = requests.len();
         let mut parts = Vec::new();
-        if let [door] = &doors[..]
-            && (1..=BURST_MAX).contains(&total)
-        {
-            parts.push((None, door.submit(requests)));
-        } else {
-            let mut shares: Vec<(Vec<usize>, Vec<Request>)> = Vec::new();
-            shares.resize_with(doors.len(), Default::default);
+        // A single shard gets all requests, and returns all responses in order.
+        let single = shards.len() == 1 && (1..=REQUESTS_MAX).contains(&total);
+        if single {
+            parts.push((Vec::new(), shards[0].submit(requests)));
+        } else if !shards.is_empty() {
+            let mut shares = vec![(Vec::new(), Vec::new()); shards.len()];
             for (at, request) in requests.into_iter().enumerate() {
-                if doors.is_empty() {
-                    break;
-                }
-                let shard = usize::from(request.partition().0) % doors.len();
+                let shard = usize::from(request.partition().0) % shards.len();
                 shares[shard].0.push(at);
                 shares[shard].1.push(request);
-                if shares[shard].0.len() == BURST_MAX {
+                if shares[shard].0.len() == REQUESTS_MAX {
                     let (places, requests) = std::mem::take(&mut shares[shard]);
-                    parts.push((Some(places), doors[shard].submit(requests)));
+                    parts.push((places, shards[shard].submit(requests)));
                 }
             }
-            for (door, (places, requests)) in doors.iter().zip(shares) {
-                if !requests.is_empty() {
-                    parts.push((Some(places), door.submit(requests)));
-                }
-            }
+            let rest = shards.iter().zip(shares).filter(|(_, (places, _))| !places.is_empty());
+            parts.extend(rest.map(|(shard, (places, requests))| (places, shard.submit(requests))));
         }
         async move {
-            let closed = || Response::Applied(Err(EngineError::Closed));
-            let mut all = Vec::new();
+            let error = |error| Response::Applied(Err(error));
+            let mut all = vec![error(EngineError::Closed); if single { 0 } else { total }];
             for (places, part) in parts {
                 let responses = match part {
-                    Ok(answer) => answer.await.map_err(|_| EngineError::Closed),
+                    Ok(responses) => responses.await.map_err(|_| EngineError::Closed),
                     Err(refusal) => Err(refusal),
                 };
-                match (places, responses) {
-                    // One shard has all of them, in order.
-                    (None, Ok(responses)) => return responses,
-                    (None, Err(refusal)) => return vec![Response::Applied(Err(refusal)); total],
-                    (Some(places), responses) => {
-                        all.resize_with(total, closed);
-                        match responses {
-                            Ok(responses) => {
-                                for (at, response) in places.into_iter().zip(responses) {
-                                    all[at] = response;
-                                }
-                            }
-                            Err(refusal) => {
-                                for at in places {
-                                    all[at] = Response::Applied(Err(refusal.clone()));
-                                }
-                            }
-                        }
+                match responses {
+                    Ok(responses) if single => return responses,
+                    Ok(responses) => {
+                        places.into_iter().zip(responses).for_each(|(at, response)| all[at] = response);
                     }
+                    Err(refusal) if single => return vec![error(refusal); total],
+                    Err(refusal) => places.into_iter().for_each(|at| all[at] = error(refusal.clone())),
                 }
             }
-            all.resize_with(total, closed);
             all
         }
     }
 
-    /// What became of an id, in whichever partition: most have one answer, and those that never came have none. An id that was used for rows
-    /// of several partitions has as many.
+    /// The status of an id in every partition that knows it: none for a new id, one for most ids, and several for an
+    /// id that was used for rows of several partitions.
     pub async fn operation(
         &self,
         table: &Table,
         id: &OpId,
     ) -> Result<Vec<(PartitionId, IdStatus)>, EngineError> {
-        let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
-        let responses = self.submit_prehashed(PartitionId::all().map(ask).collect()).await;
+        let request = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
+        let responses = self.submit_prehashed(PartitionId::all().map(request).collect()).await;
         let mut found = Vec::new();
         for (partition, response) in PartitionId::all().zip(responses) {
             match response {
                 Response::Recalled(Ok(IdStatus::No)) => {}
                 Response::Recalled(Ok(known)) => found.push((partition, known)),
                 Response::Recalled(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal),
-                other => unreachable!("a question is not answered with {other:?}"),
+                other => unreachable!("the response to a lookup is {other:?}"),
             }
         }
         Ok(found)
     }
 
-    /// Comes back when everything decided by now is in the value store, where [`list`](Self::list) finds it.
+    /// Resolves when everything decided so far is in the value store, where [`list`](Self::list) finds it.
     pub async fn stored(&self) -> Result<(), EngineError> {
-        let waits: Vec<_> = {
-            let doors = self.doors.load();
-            let ask = |door: &ShardHandle| {
-                let (reply, stored) = oneshot::channel();
-                door.queue.try_send(Message::Stored(reply)).map_err(unsent)?;
-                Ok(stored)
-            };
-            doors.iter().map(ask).collect::<Result<_, EngineError>>()?
+        let flush = |shard: &ShardHandle| {
+            let (reply, flushed) = oneshot::channel();
+            shard.queue.try_send(Message::Flush(reply)).map(|()| flushed).map_err(unsent)
         };
-        if waits.is_empty() {
+        let flushes: Vec<_> = self.shards.load().iter().map(flush).collect::<Result<_, _>>()?;
+        if flushes.is_empty() {
             return Err(EngineError::Closed);
         }
-        for stored in waits {
-            stored.await.map_err(|_| EngineError::Closed)?;
+        for flushed in flushes {
+            flushed.await.map_err(|_| EngineError::Closed)?;
         }
         Ok(())
     }
 
-    /// The cells of a table whose rows begin like this, as far as the value store knows them, after a given one, and at most so many.
-    /// They come in an order of the store's own, and may be gone or over by now. Reads the disk: not for a thread that must not wait.
+    /// At most `limit` cells of a table whose rows begin with `prefix`, in the order of the value store, after the cell
+    /// `after`. The value store may lack new cells and contain deleted or expired ones. Blocks on the disk.
     pub fn list(
         &self,
         table: &Table,
@@ -505,7 +469,6 @@ impl Engine {
         Ok(cells)
     }
 
-    /// How the engine is doing.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.catalog(), &self.stores, &self.health, self.replayed)
     }
@@ -514,22 +477,23 @@ impl Engine {
 impl ShardHandle {
     fn submit(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, EngineError> {
         let count = requests.len();
-        let (reply, answer) = oneshot::channel();
-        if self.bursting.fetch_add(count, Ordering::Relaxed) + count > BURSTING_MAX {
-            self.bursting.fetch_sub(count, Ordering::Relaxed);
-            return Err(EngineError::Busy("too many requests are waiting"));
+        let (reply, responses) = oneshot::channel();
+        let queued = self.queued_requests.fetch_add(count, Ordering::Relaxed) + count;
+        let sent = if queued > QUEUED_REQUESTS_MAX {
+            Err(BUSY)
+        } else {
+            self.queue.try_send(Message::Batch { requests, reply }).map_err(unsent)
+        };
+        if sent.is_err() {
+            self.queued_requests.fetch_sub(count, Ordering::Relaxed);
         }
-        self.queue.try_send(Message::Burst { requests, reply }).map_err(|error| {
-            self.bursting.fetch_sub(count, Ordering::Relaxed);
-            unsent(error)
-        })?;
-        Ok(answer)
+        sent.map(|()| responses)
     }
 }
 
 fn unsent(error: mpsc::error::TrySendError<Message>) -> EngineError {
     match error {
-        mpsc::error::TrySendError::Full(_) => EngineError::Busy("too many requests are waiting"),
+        mpsc::error::TrySendError::Full(_) => BUSY,
         mpsc::error::TrySendError::Closed(_) => EngineError::Closed,
     }
 }
@@ -540,23 +504,18 @@ impl Drop for Engine {
     }
 }
 
-/// How much the threads stand back that nobody waits for, as `nice` counts.
+/// Priority of threads that no request waits for, as in `nice`.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
-/// Runs with less right to a processor than the threads that somebody waits for. If the system does not know how, as they do.
+/// Lowers the priority of the thread, if the system can, and runs.
 fn run_at_low_priority(run: impl FnOnce()) {
     #[cfg(target_os = "linux")]
-    let _as_it_is = rustix::process::setpriority_process(None, NICE);
+    let _unchanged_on_error = rustix::process::setpriority_process(None, NICE);
     run();
 }
 
 thread_local! {
-    /// Room to hash in, so that no caller allocates for it.
+    /// Buffer for hashing, so that no request allocates one.
     static SCRATCH: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
-}
-
-/// What these locks guard is never left half changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

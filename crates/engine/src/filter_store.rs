@@ -1,12 +1,12 @@
-//! The filters on disk: rows of bounded size, written in passing while the shards go on.
+//! The filters on disk: blobs of bounded size, written incrementally while the shards continue.
 //!
-//! | row | what it holds |
+//! | blob | content |
 //! |---|---|
-//! | `filters` | up to which slots the filters speak, and the rows of the present version and the one before |
+//! | `filters` | watermarks of the filters, and the blobs of the current and the previous version |
 //! | `filters-table-era-side-piece` | a piece of what [`Era::write_filters`] writes |
 //!
-//! Versions take turns with the two sides. So a version that was never completed, or must not be used yet, touches nothing of
-//! the one that counts; the row `filters` says which that is, and is written last.
+//! Versions alternate between two sides, so a version that is not committed changes nothing of the current one. The
+//! blob `filters` names the current version and is written last.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,7 +22,7 @@ use crate::watermarks::Watermarks;
 const HEAD: &str = "filters";
 const FORMAT: u8 = 2;
 
-/// A version of the filters: of which eras it is, and in how many pieces each.
+/// A version of the filters: its eras, and the number of pieces of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterVersion {
     number: u64,
@@ -59,21 +59,20 @@ impl FilterVersion {
     }
 }
 
-/// The filters that are stored: the row `filters`.
+/// The stored filters: the content of the blob `filters`.
 #[derive(Debug, Clone, Default)]
 pub struct StoredFilters {
-    /// Up to where they speak.
-    pub marks: Watermarks,
-    present: FilterVersion,
-    /// On the other side. Its rows are of no use, but hold room.
-    before: FilterVersion,
+    pub watermarks: Watermarks,
+    current: FilterVersion,
+    /// On the other side. Its blobs are unused but take space.
+    previous: FilterVersion,
 }
 
 impl StoredFilters {
-    /// Reads what is stored; nothing, if nothing ever was.
+    /// Reads the blob `filters`, if it exists.
     pub fn find<B: BlobStore>(blobs: &B) -> Result<Option<Self>, LogError> {
         let blob = blobs.get_blob(HEAD)?;
-        let damaged = |error| LogError::Damaged(format!("the row {HEAD}: {error}"));
+        let damaged = |error| LogError::Damaged(format!("the blob {HEAD}: {error}"));
         blob.map(|blob| Self::decode(&blob).map_err(damaged)).transpose()
     }
 
@@ -82,42 +81,42 @@ impl StoredFilters {
         if input.u8()? != FORMAT {
             return Err(DecodeError("filters of an unknown version"));
         }
-        let marks = Watermarks::decode(&mut input)?;
-        let present = FilterVersion::decode(blob.version, &mut input)?;
-        let before = FilterVersion::decode(blob.version.saturating_sub(1), &mut input)?;
+        let watermarks = Watermarks::decode(&mut input)?;
+        let current = FilterVersion::decode(blob.version, &mut input)?;
+        let previous = FilterVersion::decode(blob.version.saturating_sub(1), &mut input)?;
         input.finish()?;
-        Ok(Self { marks, present, before })
+        Ok(Self { watermarks, current, previous })
     }
 
-    /// The names of all rows that are needed to read them.
+    /// The names of all blobs that a reader needs.
     pub fn rows(&self) -> impl Iterator<Item = String> {
-        std::iter::once(HEAD.to_owned()).chain(self.present.rows())
+        std::iter::once(HEAD.to_owned()).chain(self.current.rows())
     }
 
-    /// The filters of an era as bytes; nothing if it began later, and all of its ids are in the log.
+    /// The encoded filters of an era. `None` if the era is newer: then the log contains all of its ids.
     pub fn reader<'a, B: BlobStore>(
         &'a self,
         blobs: &'a B,
         table: TableId,
         era: u32,
     ) -> Option<impl io::Read + 'a> {
-        let (_, _, pieces) = self.present.eras.iter().find(|one| (one.0, one.1) == (table, era))?;
-        let names = (0..*pieces).map(move |piece| self.present.row(table, era, piece));
-        Some(Pieces { blobs, names, version: self.present.number, piece: Bytes::new() })
+        let (_, _, pieces) = self.current.eras.iter().find(|one| (one.0, one.1) == (table, era))?;
+        let names = (0..*pieces).map(move |piece| self.current.row(table, era, piece));
+        Some(Pieces { blobs, names, version: self.current.number, piece: Bytes::new() })
     }
 
-    /// Writes the filters as they are now, as the next version. It does not count until it is [committed](Self::commit).
+    /// Writes the filters as the next version. Readers ignore it until it is [committed](Self::commit).
     pub fn write<B: BlobStore>(
         &self,
         blobs: &B,
         catalog: &Catalog,
         piece_bytes: usize,
     ) -> Result<FilterVersion, LogError> {
-        let mut version = FilterVersion { number: self.present.number + 1, eras: Vec::new() };
+        let mut version = FilterVersion { number: self.current.number + 1, eras: Vec::new() };
         for (table, era) in catalog.iter().flat_map(|table| table.eras().map(|era| (table.id, era))) {
             let mut rows =
                 Rows { blobs, version: &version, table, era, pieces: 0, piece: Vec::new(), piece_bytes };
-            let written = era.write_filters(&mut rows).and_then(|()| rows.pass_on());
+            let written = era.write_filters(&mut rows).and_then(|()| rows.write_piece());
             let pieces = rows.pieces;
             written.map_err(|error| match error.downcast::<LogError>() {
                 Ok(failure) => failure,
@@ -128,34 +127,33 @@ impl StoredFilters {
         Ok(version)
     }
 
-    /// Makes a version count, which has every id up to these marks and none that a crash could still take back.
+    /// Makes a version the current one. It contains every id up to the watermarks, and only ids whose entries are
+    /// durable.
     pub fn commit<B: BlobStore>(
         &mut self,
         blobs: &B,
         version: FilterVersion,
-        marks: Watermarks,
+        watermarks: Watermarks,
     ) -> Result<(), LogError> {
-        assert_eq!(version.number, self.present.number + 1, "versions of filters come one after the other");
+        assert_eq!(version.number, self.current.number + 1, "versions of filters are consecutive");
         let number = version.number;
         let mut bytes = vec![FORMAT];
-        marks.encode(&mut bytes);
+        watermarks.encode(&mut bytes);
         version.encode(&mut bytes);
-        self.present.encode(&mut bytes);
+        self.current.encode(&mut bytes);
         blobs.put_blob(HEAD, &Blob { version: number, bytes: Bytes::from(bytes) })?;
-        // Rows that the new version has no use for, of eras that are over: rows cannot be removed, but emptied.
+        // Blobs of dropped eras. They cannot be removed, only emptied; one that is not emptied takes space.
         let needed: BTreeSet<String> = version.rows().collect();
-        for name in self.before.rows().filter(|name| !needed.contains(name)) {
-            let emptied = blobs.put_blob(&name, &Blob { version: number, bytes: Bytes::new() });
-            // It holds room and does no harm.
-            drop(emptied);
+        for name in self.previous.rows().filter(|name| !needed.contains(name)) {
+            drop(blobs.put_blob(&name, &Blob { version: number, bytes: Bytes::new() }));
         }
-        self.marks = marks;
-        self.before = std::mem::replace(&mut self.present, version);
+        self.watermarks = watermarks;
+        self.previous = std::mem::replace(&mut self.current, version);
         Ok(())
     }
 }
 
-/// Writes bytes as rows.
+/// Writes bytes as blobs of `piece_bytes`.
 struct Rows<'a, B> {
     blobs: &'a B,
     version: &'a FilterVersion,
@@ -167,8 +165,7 @@ struct Rows<'a, B> {
 }
 
 impl<B: BlobStore> Rows<'_, B> {
-    /// Stores the piece that has come together.
-    fn pass_on(&mut self) -> io::Result<()> {
+    fn write_piece(&mut self) -> io::Result<()> {
         let name = self.version.row(self.table, self.era.number, self.pieces);
         let bytes = Bytes::from(std::mem::take(&mut self.piece));
         let blob = Blob { version: self.version.number, bytes };
@@ -181,7 +178,7 @@ impl<B: BlobStore> Rows<'_, B> {
 impl<B: BlobStore> io::Write for Rows<'_, B> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.piece.len() == self.piece_bytes {
-            self.pass_on()?;
+            self.write_piece()?;
         }
         if self.piece.is_empty() {
             self.piece.reserve_exact(self.piece_bytes);
@@ -196,7 +193,7 @@ impl<B: BlobStore> io::Write for Rows<'_, B> {
     }
 }
 
-/// Reads the bytes of rows, one after the other.
+/// Reads the bytes of blobs in order.
 struct Pieces<'a, B, N> {
     blobs: &'a B,
     names: N,
@@ -238,11 +235,11 @@ mod tests {
         Catalog::default().create("t", TableSettings::default()).unwrap()
     }
 
-    /// What is stored of the only era, or why it cannot be read.
     fn blobs() -> Wal<FaultDisk> {
         Wal::open(FaultDisk::new(), jeton_wal::Options::small(64 << 10)).unwrap()
     }
 
+    /// The stored filters of the only era, or the error.
     fn read(blobs: &Wal<FaultDisk>, table: TableId) -> Result<Vec<u8>, String> {
         let stored = StoredFilters::find(blobs).unwrap().unwrap();
         let mut bytes = Vec::new();
@@ -256,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_come_back_in_pieces_and_a_version_counts_once_it_is_committed() {
+    fn a_committed_version_is_read_back_in_pieces() {
         let (blobs, catalog) = (blobs(), catalog());
         let table = catalog.find("t").unwrap();
         let mut expected = Vec::new();
@@ -268,12 +265,12 @@ mod tests {
         stored.commit(&blobs, first, Watermarks::default()).unwrap();
         assert_eq!(read(&blobs, table.id).as_ref(), Ok(&expected));
 
-        // Whatever becomes of the next version, the one that counts is untouched.
+        // Damage to the next version does not affect the current one.
         let second = stored.write(&blobs, &catalog, PIECE).unwrap();
         second.rows().for_each(|row| put(&blobs, &row, 2));
         assert_eq!(read(&blobs, table.id), Ok(expected));
 
-        // A piece of another version is not taken for one of this.
+        // A piece of another version is an error.
         let piece = StoredFilters::find(&blobs).unwrap().unwrap().rows().nth(1).unwrap();
         put(&blobs, &piece, 3);
         assert_eq!(read(&blobs, table.id), Err(format!("the blob {piece} has another version")));

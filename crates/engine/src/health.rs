@@ -1,87 +1,82 @@
-//! How the engine is doing: what its threads tell one another, and what is told to whoever asks.
+//! State that the threads of an engine share: errors, log size, times, due checkpoints.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 
 use jeton_core::{Timestamp, mutated};
 
-/// What the threads of an engine tell one another.
+use crate::lock::lock;
+
+/// What the threads of an engine report to one another.
 #[derive(Debug)]
 pub struct Health {
-    /// Why nothing can be stored at present, if so.
-    trouble: Mutex<Option<String>>,
-    /// Why nothing can be tidied up at present, if so.
-    upkeep_trouble: Mutex<Option<String>>,
+    /// Why checkpoints fail, if they do.
+    last_error: Mutex<Option<String>>,
+    /// Why maintenance fails, if it does.
+    maintenance_error: Mutex<Option<String>>,
     logged_bytes: AtomicU64,
-    /// The latest time in the durable log, in nanoseconds: no restart begins before it, whatever the clocks say.
+    /// The latest time in the durable log, in nanoseconds. No restart begins before it.
     logged_time: AtomicU64,
-    /// By shard: what the value store lacks of it was decided at this time or later, in nanoseconds.
+    /// By shard: what the value store lacks was decided at this time or later, in nanoseconds.
     stored_time: Vec<AtomicU64>,
-    /// By shard: the log has grown long, freeze what the stores lack.
     checkpoint_due: Vec<AtomicBool>,
     closing: AtomicBool,
-    /// Whoever waits for tidying up waits here, with the lock held while it looks.
-    tidying: (Mutex<()>, Condvar),
+    /// Signalled after every compaction. The lock is held between a check of the condition and the wait.
+    compacted: (Mutex<()>, Condvar),
 }
 
 impl Health {
-    /// Of an engine with so many shards, in good health.
-    /// For so many shards, with so many bytes of log that some store lacks, and this as the latest time in the log.
+    /// `logged_bytes` are the bytes of log that some store lacks, `logged_time` is the latest time in the log.
     pub fn new(shards: usize, logged_bytes: u64, logged_time: Timestamp) -> Self {
         Self {
-            trouble: Mutex::default(),
-            upkeep_trouble: Mutex::default(),
+            last_error: Mutex::default(),
+            maintenance_error: Mutex::default(),
             logged_bytes: AtomicU64::new(logged_bytes),
             logged_time: AtomicU64::new(logged_time.as_nanos()),
-            // What was replayed is not stored, and may be of any time.
+            // Replayed entries are not stored yet, and may have any time.
             stored_time: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             checkpoint_due: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             closing: AtomicBool::new(false),
-            tidying: Default::default(),
+            compacted: Default::default(),
         }
     }
 
-    /// Why nothing can be stored at present, if so.
     pub fn last_error(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.last_error).clone()
     }
 
-    /// Tells why nothing can be stored at present, or that it can.
-    pub fn set_trouble(&self, why: Option<String>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    pub fn set_last_error(&self, why: Option<String>) {
+        *lock(&self.last_error) = why;
     }
 
-    /// Why nothing can be tidied up at present, if so.
-    pub fn upkeep_trouble(&self) -> Option<String> {
-        self.upkeep_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn maintenance_error(&self) -> Option<String> {
+        lock(&self.maintenance_error).clone()
     }
 
-    /// Tells why nothing can be tidied up at present, or that it can.
-    pub fn set_upkeep_trouble(&self, why: Option<String>) {
-        *self.upkeep_trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    pub fn set_maintenance_error(&self, why: Option<String>) {
+        *lock(&self.maintenance_error) = why;
     }
 
-    /// Something was tidied up, or could not be: who waits for it may look again.
-    pub fn tidied(&self) {
-        let (lock, looked_at) = &self.tidying;
-        // Not between somebody's look and its wait: the news would be missed.
-        drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
-        looked_at.notify_all();
+    /// Reports that a compaction ended or failed.
+    pub fn compacted(&self) {
+        let (mutex, signal) = &self.compacted;
+        // Not between the check and the wait of a waiter, which would miss the signal.
+        drop(lock(mutex));
+        signal.notify_all();
     }
 
-    /// Waits as long as it is untidy, or until the engine is closing.
-    pub fn wait_for_tidying(&self, untidy: impl Fn() -> bool) {
-        let (lock, looked_at) = &self.tidying;
-        let look = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(looked_at.wait_while(look, |()| !self.closing() && untidy()));
+    /// Waits while `overdue` returns true, or until the engine closes.
+    pub fn wait_for_compaction(&self, overdue: impl Fn() -> bool) {
+        let (mutex, signal) = &self.compacted;
+        drop(signal.wait_while(lock(mutex), |()| !self.closing() && overdue()));
     }
 
-    /// So many bytes more were logged.
+    /// Adds to the logged bytes.
     pub fn logged(&self, bytes: u64) {
         self.logged_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A batch of this time is durable.
+    /// Reports that a batch of this time is durable.
     pub fn reached(&self, time: Timestamp) {
         self.logged_time.fetch_max(time.as_nanos(), Ordering::Relaxed);
     }
@@ -91,48 +86,42 @@ impl Health {
         Timestamp::from_nanos(self.logged_time.load(Ordering::Relaxed))
     }
 
-    /// Rows of this shard are in the value store, and whatever they lack was decided at this time or later.
+    /// Reports that the value store lacks nothing of the shard that was decided before this time.
     pub fn stored(&self, shard: usize, time: Timestamp) {
         self.stored_time[shard].fetch_max(time.as_nanos(), Ordering::Relaxed);
     }
 
-    /// What is over at this time is over for every reader, and for everything that a replay would apply to what the value store has. A
-    /// shard that rests holds it back until its next checkpoint.
-    pub fn over_time(&self) -> Timestamp {
+    /// A value that has expired by this time has expired for every reader, and for every entry that a replay would
+    /// apply to the value store. An idle shard holds the time back until its next checkpoint.
+    pub fn expiry_horizon(&self) -> Timestamp {
         let stored = self.stored_time.iter().map(|time| time.load(Ordering::Relaxed)).min().unwrap_or(0);
         let logged = self.logged_time();
         if mutated!(OverBeforeStored) { logged } else { logged.min(Timestamp::from_nanos(stored)) }
     }
 
-    /// How many bytes were logged that some store lacked when it was opened, or since.
+    /// Bytes of log that some store lacked at the start, and bytes logged since.
     pub fn logged_bytes(&self) -> u64 {
         self.logged_bytes.load(Ordering::Relaxed)
     }
 
     /// Asks all shards for a checkpoint.
     pub fn demand_checkpoint(&self) {
-        for due in &self.checkpoint_due {
-            due.store(true, Ordering::Relaxed);
-        }
+        self.checkpoint_due.iter().for_each(|due| due.store(true, Ordering::Relaxed));
     }
 
-    /// Whether this shard was asked for a checkpoint and has not made it yet.
     pub fn checkpoint_due(&self, shard: usize) -> bool {
         self.checkpoint_due[shard].load(Ordering::Relaxed)
     }
 
-    /// This shard has handed out all that it was asked for.
     pub fn checkpoint_begun(&self, shard: usize) {
         self.checkpoint_due[shard].store(false, Ordering::Relaxed);
     }
 
-    /// The engine is closing.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
-        self.tidied();
+        self.compacted();
     }
 
-    /// Whether the engine is closing.
     pub fn closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
@@ -145,60 +134,54 @@ mod tests {
 
     use super::*;
 
-    /// Nothing that is awaited takes as long as this, whatever else the machine does.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    /// Upper bound for any wait, however busy the machine is.
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_is_over_may_go_when_the_log_and_the_stores_of_all_shards_have_come_so_far() {
+    fn expiry_horizon_waits_for_the_log_and_all_shards() {
         let at = Timestamp::from_secs;
         let health = Health::new(2, 0, at(50));
-        assert_eq!(health.over_time(), at(0), "nothing is stored of what was replayed");
+        assert_eq!(health.expiry_horizon(), at(0), "replayed entries are not stored");
         health.stored(0, at(60));
-        assert_eq!(health.over_time(), at(0));
+        assert_eq!(health.expiry_horizon(), at(0));
         health.stored(1, at(40));
-        assert_eq!(health.over_time(), at(40));
+        assert_eq!(health.expiry_horizon(), at(40));
         health.stored(1, at(70));
-        assert_eq!(health.over_time(), at(50), "a restart may begin there");
+        assert_eq!(health.expiry_horizon(), at(50), "a restart may begin there");
         health.reached(at(65));
-        assert_eq!(health.over_time(), at(60));
+        assert_eq!(health.expiry_horizon(), at(60));
     }
 
-    /// Somebody waits for tidying up, has looked once, and is let go by what `news` does.
-    fn is_let_go(news: impl FnOnce(&Health, &AtomicBool)) {
+    /// A thread waits for a compaction and has checked the condition once. Then `signal` must wake it.
+    fn wakes(signal: impl FnOnce(&Health, &AtomicBool)) {
         let health = Arc::new(Health::new(1, 0, Timestamp::ZERO));
-        let untidy = Arc::new(AtomicBool::new(true));
-        let (events, told) = mpsc::channel();
-        let waiting = (health.clone(), untidy.clone());
+        let overdue = Arc::new(AtomicBool::new(true));
+        let (events, received) = mpsc::channel();
+        let waiter = (health.clone(), overdue.clone());
         std::thread::spawn(move || {
-            let (health, untidy) = waiting;
-            health.wait_for_tidying(|| {
-                events.send("looked").unwrap();
-                untidy.load(Ordering::Relaxed)
+            let (health, overdue) = waiter;
+            health.wait_for_compaction(|| {
+                events.send("checked").unwrap();
+                overdue.load(Ordering::Relaxed)
             });
             events.send("done").unwrap();
         });
-        assert_eq!(told.recv_timeout(PATIENCE), Ok("looked"));
-        news(&health, &untidy);
-        loop {
-            match told.recv_timeout(PATIENCE) {
-                Ok("done") => return,
-                Ok(_) => {}
-                Err(_) => panic!("it waits on"),
-            }
-        }
+        assert_eq!(received.recv_timeout(TIMEOUT), Ok("checked"));
+        signal(&health, &overdue);
+        while received.recv_timeout(TIMEOUT).expect("the waiter is not woken") != "done" {}
     }
 
     #[test]
-    fn who_waits_for_tidying_looks_again_when_something_was_tidied_up() {
-        is_let_go(|health, untidy| {
-            health.tidied();
-            untidy.store(false, Ordering::Relaxed);
-            health.tidied();
+    fn a_compaction_wakes_its_waiters() {
+        wakes(|health, overdue| {
+            health.compacted();
+            overdue.store(false, Ordering::Relaxed);
+            health.compacted();
         });
     }
 
     #[test]
-    fn who_waits_for_tidying_is_let_go_when_the_engine_closes() {
-        is_let_go(|health, _| health.close());
+    fn close_wakes_waiters_for_a_compaction() {
+        wakes(|health, _| health.close());
     }
 }

@@ -42,7 +42,6 @@ impl Ids {
         self.places.find(hash(key), |at| self.heads[*at as usize].key == key).copied()
     }
 
-    /// The encoded record of an id, and the batch that accepted it.
     fn get(&self, key: IdKey) -> Option<(&[u8], u64)> {
         let at = self.find(key)? as usize;
         Some((self.bytes(at), self.heads[at].batch))
@@ -67,7 +66,6 @@ impl Ids {
         remembered.encode(&mut self.remembered);
     }
 
-    /// Number of ids.
     pub fn len(&self) -> usize {
         self.heads.len()
     }
@@ -107,7 +105,6 @@ impl IdMemtable {
         self.live.find(key).is_some()
     }
 
-    /// Inserts an id that this batch accepted.
     pub fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &DedupRecord) {
         self.live.put(key, generation, batch, remembered);
     }
@@ -117,7 +114,6 @@ impl IdMemtable {
         self.live.len()
     }
 
-    /// Number of ids in memory.
     pub fn total_len(&self) -> usize {
         self.live.len() + self.frozen_len
     }

@@ -17,6 +17,7 @@ mod health;
 mod id_memtable;
 pub mod ids;
 pub mod internals;
+mod lock;
 mod maintenance;
 mod options;
 mod partition_log;

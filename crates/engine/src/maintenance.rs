@@ -1,6 +1,7 @@
 //! The maintenance thread: compacts values and ids, drops expired data.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use jeton_wal::Error as LogError;
@@ -8,12 +9,12 @@ use jeton_wal::disk::Disk;
 
 use crate::catalog_store::Tables;
 use crate::health::Health;
-use crate::ids::{self, IdIndex};
+use crate::ids;
 use crate::partition_log::BlobStore;
 use crate::shard::Stores;
 use crate::values::{Values, ValuesError};
 
-/// Interval of its rounds unless it is woken.
+/// Interval between rounds.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Bytes of runs that it merges before it looks at the value store again.
@@ -23,59 +24,34 @@ const MERGE_BYTES: u64 = 8 << 20;
 /// time.
 const SLACK_MS: u64 = 60_000;
 
-/// Wakes the thread for a round, or to end.
-#[derive(Debug, Default)]
-pub(crate) struct StopSignal {
-    ended: Mutex<bool>,
-    rung: Condvar,
-}
-
-impl StopSignal {
-    pub fn end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.rung.notify_all();
-    }
-
-    /// Waits; false when the thread must end.
-    fn wait(&self) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.rung.wait_timeout_while(ended, PAUSE, |ended| !*ended);
-        let (ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !*ended
-    }
-}
-
 pub(crate) struct Maintenance<B, V, D: Disk> {
     pub stores: Stores<V, D>,
     pub tables: Arc<Tables<B>>,
     pub health: Arc<Health>,
     pub stores_in_use: Arc<RwLock<()>>,
-    pub bell: Arc<StopSignal>,
+    /// Disconnected when the engine closes.
+    pub stopped: Receiver<()>,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum MaintenanceError {
     #[error(transparent)]
     Values(#[from] ValuesError),
     #[error("id index: {0}")]
     Ids(#[from] ids::Error),
-    #[error("the eras that are over: {0}")]
+    #[error("expired eras: {0}")]
     Tables(#[from] LogError),
 }
 
 impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
     pub fn run(self) {
-        while self.bell.wait() {
-            if let Err(trouble) = self.run_once() {
-                // Reads and writes continue without it; the error is reported, and the next round retries.
-                self.health.set_upkeep_trouble(Some(trouble.to_string()));
-            } else {
-                self.health.set_upkeep_trouble(None);
-            }
+        while self.stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            // After an error reads and writes continue, and the next round retries.
+            self.health.set_maintenance_error(self.run_once().err().map(|error| error.to_string()));
         }
     }
 
-    fn run_once(&self) -> Result<(), Trouble> {
+    fn run_once(&self) -> Result<(), MaintenanceError> {
         // The time of the log, not of the clock: an id dropped by a time that no entry has could be new again
         // after a restart with the clock set back.
         let now = self.health.logged_time();
@@ -86,28 +62,25 @@ impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
             }
         }
         // An error here does not stop the rest of the round.
-        let let_go = self.tables.drop_expired(now);
+        let eras_dropped = self.tables.drop_expired(now);
         {
             let _in_use = self.stores_in_use.read();
-            self.index().drop_expired(millis.saturating_sub(SLACK_MS))?;
+            self.stores.ids.drop_expired(millis.saturating_sub(SLACK_MS))?;
         }
         // One piece at a time, so that a backup does not wait for all of it.
         loop {
             let _in_use = self.stores_in_use.read();
-            let over = self.health.over_time().as_nanos() / 1_000_000;
+            let expired = self.health.expiry_horizon().as_nanos() / 1_000_000;
             // An error in one does not stop the other.
-            let (tidied, merged) = (self.stores.values.compact(over), self.index().merge(MERGE_BYTES));
-            self.health.tidied();
-            let more = tidied? | merged?;
+            let values = self.stores.values.compact(expired);
+            let ids = self.stores.ids.merge(MERGE_BYTES);
+            self.health.compacted();
+            let more = values? | ids?;
             if !more || self.health.closing() {
-                let_go?;
+                eras_dropped?;
                 return Ok(());
             }
         }
-    }
-
-    fn index(&self) -> &IdIndex<D> {
-        &self.stores.ids
     }
 }
 
@@ -118,6 +91,7 @@ mod tests {
     use jeton_wal::{Blob, Wal};
 
     use super::*;
+    use crate::ids::IdIndex;
     use crate::recovery::CATALOG;
     use crate::values::MemoryValues;
 
@@ -132,7 +106,7 @@ mod tests {
         Lost,
     }
 
-    /// Blobs of a wal, with injected faults.
+    /// Blobs of a WAL, with injected faults.
     struct FaultyBlobs {
         wal: Wal<FaultDisk>,
         fault: std::sync::Mutex<BlobFault>,
@@ -155,7 +129,7 @@ mod tests {
 
     struct Scenario {
         blobs: Arc<FaultyBlobs>,
-        upkeep: Maintenance<FaultyBlobs, MemoryValues, FaultDisk>,
+        maintenance: Maintenance<FaultyBlobs, MemoryValues, FaultDisk>,
     }
 
     fn settings(window: u64) -> TableSettings {
@@ -180,20 +154,20 @@ mod tests {
                 tables.create(name, settings(3_600 * hours)).unwrap();
                 tables.alter(name, settings(60), || Timestamp::from_secs(START), Timestamp::ZERO).unwrap();
             }
-            let upkeep = Maintenance {
+            let maintenance = Maintenance {
                 stores: Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) },
                 tables: Arc::new(tables),
                 health: Arc::new(Health::new(1, 0, Timestamp::from_secs(START))),
                 stores_in_use: Arc::default(),
-                bell: Arc::default(),
+                stopped: std::sync::mpsc::channel().1,
             };
-            Self { blobs, upkeep }
+            Self { blobs, maintenance }
         }
 
-        /// The log has reached `hours` hours after the start.
+        /// Makes the time of the log `hours` hours after the start.
         fn reach(&self, hours: f64) {
             let time = Timestamp::from_secs(START).after(Duration::from_secs_f64(hours * 3_600.0));
-            self.upkeep.health.reached(time);
+            self.maintenance.health.reached(time);
         }
 
         /// The number of eras of each table, in memory and as stored.
@@ -201,7 +175,7 @@ mod tests {
             let count = |catalog: &Catalog| catalog.iter().map(|table| table.eras().count()).collect();
             let row = self.blobs.get_blob(CATALOG).unwrap().unwrap();
             let stored = Catalog::decode(&row.bytes).unwrap();
-            (count(&self.upkeep.tables.catalog().load()), count(&stored))
+            (count(&self.maintenance.tables.catalog().load()), count(&stored))
         }
     }
 
@@ -210,15 +184,12 @@ mod tests {
         let scenario = Scenario::new();
         for (hours, left) in [(0.0, [2, 2, 2]), (1.1, [2, 2, 2]), (1.2, [1, 2, 2]), (4.0, [1, 1, 1])] {
             scenario.reach(hours);
-            scenario.upkeep.run_once().unwrap();
+            scenario.maintenance.run_once().unwrap();
             assert_eq!(scenario.eras(), (left.into(), left.into()), "after {hours} hours");
         }
         // Versions continue from there.
-        scenario
-            .upkeep
-            .tables
-            .alter("two", settings(9), || Timestamp::from_secs(START), Timestamp::ZERO)
-            .unwrap();
+        let tables = &scenario.maintenance.tables;
+        tables.alter("two", settings(9), || Timestamp::from_secs(START), Timestamp::ZERO).unwrap();
         assert_eq!(scenario.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
     }
 
@@ -230,11 +201,11 @@ mod tests {
             let scenario = Scenario::new();
             scenario.reach(1.2);
             *scenario.blobs.fault.lock().unwrap() = fault;
-            let trouble = scenario.upkeep.run_once().unwrap_err();
-            assert!(trouble.to_string().contains("eras"), "{trouble}");
+            let error = scenario.maintenance.run_once().unwrap_err();
+            assert!(error.to_string().contains("eras"), "{error}");
             *scenario.blobs.fault.lock().unwrap() = BlobFault::None;
             assert_eq!(scenario.eras(), (vec![2, 2, 2], stored));
-            scenario.upkeep.run_once().unwrap();
+            scenario.maintenance.run_once().unwrap();
             assert_eq!(scenario.eras(), (vec![1, 2, 2], vec![1, 2, 2]));
         }
     }

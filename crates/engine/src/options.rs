@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::values::LsmOptions;
 
-/// Options of an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Number of shards. More than there are idle processors gains nothing.
@@ -33,12 +32,10 @@ pub struct Options {
     pub log_bytes: u64,
     /// Bytes of the rows in which the filters are stored.
     pub filter_row_bytes: usize,
-    /// Bytes of a log segment.
     pub segment_bytes: u32,
     /// How far the wall clock may be ahead of the last log entry when a store is opened. A clock further
     /// ahead is considered wrong, and the store is not opened: the first write would fix its time there.
     pub clock_ahead_max: Duration,
-    /// Options of the value store.
     pub lsm: LsmOptions,
 }
 
@@ -63,33 +60,29 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks the ranges of the options.
     pub fn check(&self) -> Result<(), String> {
-        let wrong = |what: &str| Err(format!("engine options: {what}"));
-        if !(1..=usize::from(jeton_core::limits::PARTITIONS)).contains(&self.shards) {
-            return wrong("shards must be between 1 and 256");
-        }
-        if !(1..=1 << 20).contains(&self.queue_max) || !(1..=1 << 16).contains(&self.batch_requests_max) {
-            return wrong("queue_max must be between 1 and 2^20, batch_requests_max between 1 and 2^16");
-        }
-        if self.dirty_bytes_max < 1 << 20 || self.cache_bytes < 1 << 20 {
-            return wrong("cache_bytes and dirty_bytes_max must be at least 1 MiB");
-        }
-        if self.copy_cells == 0 {
-            return wrong("copy_cells must be at least 1");
-        }
-        if !(64..=1 << 24).contains(&self.recent_ids) {
-            return wrong("recent_ids must be between 64 and 2^24");
-        }
-        if self.segment_bytes < 1 << 20 {
-            return wrong("segment_bytes must be at least 1 MiB");
-        }
-        if !(256..=1 << 30).contains(&self.filter_row_bytes) {
-            return wrong("filter_row_bytes must be between 256 bytes and 1 GiB");
-        }
-        if self.log_bytes < 1 << 16 {
-            return wrong("log_bytes must be at least 64 KiB");
-        }
-        Ok(())
+        let limits = [
+            (
+                (1..=usize::from(jeton_core::limits::PARTITIONS)).contains(&self.shards),
+                "shards must be between 1 and 256",
+            ),
+            ((1..=1 << 20).contains(&self.queue_max), "queue_max must be between 1 and 2^20"),
+            (
+                (1..=1 << 16).contains(&self.batch_requests_max),
+                "batch_requests_max must be between 1 and 2^16",
+            ),
+            (self.cache_bytes >= 1 << 20, "cache_bytes must be at least 1 MiB"),
+            (self.dirty_bytes_max >= 1 << 20, "dirty_bytes_max must be at least 1 MiB"),
+            (self.copy_cells > 0, "copy_cells must be at least 1"),
+            ((64..=1 << 24).contains(&self.recent_ids), "recent_ids must be between 64 and 2^24"),
+            (self.segment_bytes >= 1 << 20, "segment_bytes must be at least 1 MiB"),
+            (
+                (256..=1 << 30).contains(&self.filter_row_bytes),
+                "filter_row_bytes must be between 256 and 2^30",
+            ),
+            (self.log_bytes >= 1 << 16, "log_bytes must be at least 64 KiB"),
+        ];
+        let wrong = limits.into_iter().find(|(holds, _)| !holds);
+        wrong.map_or(Ok(()), |(_, why)| Err(format!("engine options: {why}")))
     }
 }

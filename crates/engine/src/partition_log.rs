@@ -46,7 +46,6 @@ pub trait BlobStore: Send + Sync + 'static {
     fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error>;
 }
 
-/// The log of a partition.
 pub fn log_of(partition: PartitionId) -> LogId {
     LogId(partition.0)
 }

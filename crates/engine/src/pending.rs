@@ -1,26 +1,28 @@
-//! Requests that arrived together and are answered together, once the last of them is decided and the latest
-//! batch that any of them needs is durable. A client that sends fifty requests at once is woken once.
+//! Requests in flight in a shard. Requests that arrived together are answered together, once the last of them is
+//! decided and the latest batch that any of them needs is durable: a client that sends fifty requests is woken once.
+
+use std::ops::Range;
 
 use tokio::sync::oneshot;
 
 use crate::request::Request;
 use crate::response::{EngineError, Response};
 
-/// Maximum number of requests in a batch from one caller.
-pub const BURST_MAX: usize = 4096;
+/// Maximum number of requests that a caller sends together.
+pub const REQUESTS_MAX: usize = 4096;
 
-/// Requests in flight in a shard.
+/// Requests that are answered together.
 #[derive(Debug)]
 pub struct PendingBatch {
     pub requests: Requests,
-    /// Number of requests decided so far.
-    pub decided: usize,
-    pub due: PendingResponse,
+    /// The requests that are being decided; those before them are decided.
+    pub taken: Range<usize>,
+    pub response: PendingResponse,
 }
 
 /// At least one request.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "memory of its own for one request costs more than moving it")]
+#[allow(clippy::large_enum_variant, reason = "a heap allocation for one request costs more than moving it")]
 pub enum Requests {
     One(Request),
     Many(Vec<Request>),
@@ -35,10 +37,9 @@ impl Requests {
     }
 }
 
-/// The response to the caller.
 #[derive(Debug)]
 pub struct PendingResponse {
-    /// It may be sent only when this batch is durable.
+    /// The response may be sent only when this batch is durable.
     pub needs_batch: u64,
     to: To,
 }
@@ -51,24 +52,18 @@ enum To {
 }
 
 impl PendingBatch {
-    /// One request.
     pub fn one(request: Request, reply: oneshot::Sender<Response>) -> Self {
-        Self {
-            requests: Requests::One(request),
-            decided: 0,
-            due: PendingResponse { needs_batch: 0, to: To::One(reply, None) },
-        }
+        Self::new(Requests::One(request), To::One(reply, None))
     }
 
-    /// A batch of at least one request.
     pub fn many(requests: Vec<Request>, reply: oneshot::Sender<Vec<Response>>) -> Self {
-        assert!((1..=BURST_MAX).contains(&requests.len()), "a burst of {}", requests.len());
-        let nothing_yet = vec![Response::Applied(Err(EngineError::Closed)); requests.len()];
-        Self {
-            requests: Requests::Many(requests),
-            decided: 0,
-            due: PendingResponse { needs_batch: 0, to: To::Many(reply, nothing_yet) },
-        }
+        assert!((1..=REQUESTS_MAX).contains(&requests.len()), "{} requests", requests.len());
+        let closed = vec![Response::Applied(Err(EngineError::Closed)); requests.len()];
+        Self::new(Requests::Many(requests), To::Many(reply, closed))
+    }
+
+    fn new(requests: Requests, to: To) -> Self {
+        Self { requests, taken: 0..0, response: PendingResponse { needs_batch: 0, to } }
     }
 }
 
@@ -83,7 +78,7 @@ impl PendingResponse {
     }
 
     /// Sends the response. A caller that is gone is not an error: it may retry.
-    pub fn give(self) {
+    pub fn send(self) {
         match self.to {
             // The caller sees the dropped channel and reports that the engine is closed.
             To::One(_, None) => {}
@@ -101,27 +96,27 @@ mod tests {
         Response::Applied(Err(EngineError::Storage(number.to_string())))
     }
 
-    fn due(requests: usize) -> (PendingResponse, oneshot::Receiver<Vec<Response>>) {
-        let (reply, answer) = oneshot::channel();
+    fn pending(requests: usize) -> (PendingResponse, oneshot::Receiver<Vec<Response>>) {
+        let (reply, responses) = oneshot::channel();
         let places = vec![Response::Applied(Err(EngineError::Closed)); requests];
-        (PendingResponse { needs_batch: 0, to: To::Many(reply, places) }, answer)
+        (PendingResponse { needs_batch: 0, to: To::Many(reply, places) }, responses)
     }
 
     #[test]
     fn batch_response_needs_the_latest_batch_and_keeps_order() {
-        let (mut due, mut answer) = due(3);
+        let (mut pending, mut responses) = pending(3);
         for (at, needs_batch) in [(2, 4), (0, 7), (1, 0)] {
-            due.put(at, needs_batch, response(at));
+            pending.put(at, needs_batch, response(at));
         }
-        assert_eq!(due.needs_batch, 7);
-        due.give();
-        assert_eq!(answer.try_recv().expect("it is given"), [response(0), response(1), response(2)]);
+        assert_eq!(pending.needs_batch, 7);
+        pending.send();
+        assert_eq!(responses.try_recv().expect("sent"), [response(0), response(1), response(2)]);
     }
 
     #[test]
     fn a_dropped_response_reports_a_closed_engine() {
-        let (due, mut answer) = due(1);
-        drop(due);
-        assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        let (pending, mut responses) = pending(1);
+        drop(pending);
+        assert_eq!(responses.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     }
 }

@@ -4,72 +4,48 @@ use jeton_core::{
     Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
 };
 
-use crate::response::Ask;
-
-/// A request to a shard.
 #[derive(Debug, Clone)]
 pub enum Request {
-    /// Apply an operation.
     Apply {
-        /// The operation.
         operation: Operation,
-        /// Hashes of the operation.
         hashes: Hashes,
         /// Upper bound of the bytes that it adds to a log entry.
         bytes_max: usize,
     },
-    /// Read a cell.
     Read {
-        /// The cell.
         cell: Cell,
     },
-    /// Look up an id in a partition.
     Recall {
-        /// Table of the id.
         table: TableId,
-        /// The id.
         id: OpId,
-        /// The partition.
         partition: PartitionId,
     },
-    /// A request about a branch in a partition.
     Branch {
-        /// The request.
         what: BranchRequest,
         /// Key of the branch's name in the partition.
         key: IdKey,
-        /// The partition.
         partition: PartitionId,
         /// Upper bound of the bytes that it adds to a log entry.
         bytes_max: usize,
     },
-    /// List the prepared branches of a partition.
     PreparedBranches {
-        /// The partition.
         partition: PartitionId,
     },
 }
 
-/// A request about a branch.
 #[derive(Debug, Clone)]
 pub enum BranchRequest {
-    /// Prepare it.
     Prepare(Branch),
-    /// Commit or abort it.
     Finish {
-        /// Name of the branch.
         name: BranchName,
-        /// Commit or abort.
         outcome: BranchOutcome,
         /// Whether all other partitions have finished their parts.
         others_finished: bool,
     },
-    /// Look up its state.
     Lookup(BranchName),
 }
 
 impl Request {
-    /// A request about a branch in a partition.
     pub fn branch(what: BranchRequest, partition: PartitionId, secret: &Secret) -> Self {
         let (name, bytes_max) = match &what {
             BranchRequest::Prepare(branch) => (branch.name(), branch.size_max()),
@@ -95,15 +71,6 @@ impl Request {
         Self::Apply { operation, hashes, bytes_max }
     }
 
-    /// Hashes a call. `scratch` is a buffer.
-    pub fn new(ask: Ask, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
-        match ask {
-            Ask::Apply(operation) => Self::apply(operation, secret, scratch),
-            Ask::Read(cell) => Self::Read { cell },
-        }
-    }
-
-    /// The operation, if it is one.
     pub fn operation(&self) -> Option<&Operation> {
         match self {
             Self::Apply { operation, .. } => Some(operation),
@@ -111,7 +78,6 @@ impl Request {
         }
     }
 
-    /// The partition that the request concerns.
     pub fn partition(&self) -> PartitionId {
         match self {
             Self::Apply { operation, .. } => operation.partition(),

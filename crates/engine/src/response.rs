@@ -13,7 +13,6 @@ pub enum Ask {
     Read(Cell),
 }
 
-/// The outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperationOutcome {
     /// The operation is new. The result says whether it was applied or a bound refused it.
@@ -28,14 +27,13 @@ pub enum OperationOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The operation was rejected.
     #[error(transparent)]
     Rejected(#[from] Rejection),
     /// No table has this name or number.
     #[error("there is no such table: {0}")]
     NoSuchTable(String),
     /// Too many requests are in flight. Retry with the same id.
-    #[error("busy: {0}; ask again with the same id")]
+    #[error("busy: {0}; retry with the same id")]
     Busy(&'static str),
     /// No disk space to write. Reads continue; writes resume when there is space.
     #[error("writes are refused for now: {0}")]
@@ -48,18 +46,14 @@ pub enum EngineError {
     Withheld(String),
     /// The engine was closed before the operation was durable: it may have been applied. Retry with the same
     /// id.
-    #[error("the engine is closed; ask again with the same id")]
+    #[error("the engine is closed; retry with the same id")]
     Closed,
 }
 
-/// A counter that a commit changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedCount {
-    /// Cell of the counter.
     pub cell: Cell,
-    /// Value after the commit.
     pub value: Option<i64>,
-    /// Slot of the partition's log.
     pub slot: u64,
     /// Time of the commit, in milliseconds since 1970.
     pub millis: u64,
@@ -69,15 +63,10 @@ pub struct CommittedCount {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BranchResponse {
     /// It is prepared: now if `fresh`, otherwise before.
-    Prepared {
-        /// Whether it was not prepared before.
-        fresh: bool,
-    },
+    Prepared { fresh: bool },
     /// It is finished: now and as requested if `fresh`, otherwise before, with either outcome.
     Finished {
-        /// Commit or abort.
         outcome: BranchOutcome,
-        /// Whether it was not finished before.
         fresh: bool,
         /// The counters that this request changed.
         counted: Vec<CommittedCount>,
@@ -88,17 +77,11 @@ pub enum BranchResponse {
     Elsewhere(Vec<PartitionId>),
 }
 
-/// The response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// To [`Request::Apply`](crate::Request::Apply).
     Applied(Result<OperationOutcome, EngineError>),
-    /// To [`Request::Read`](crate::Request::Read).
     Read(Result<Option<Value>, EngineError>),
-    /// To [`Request::Recall`](crate::Request::Recall).
     Recalled(Result<IdStatus, EngineError>),
-    /// To [`Request::Branch`](crate::Request::Branch).
     Branch(Result<BranchResponse, EngineError>),
-    /// To [`Request::PreparedBranches`](crate::Request::PreparedBranches).
     PreparedBranches(Vec<PreparedBranch>),
 }

@@ -1,5 +1,5 @@
-//! Sends responses. Waking a caller takes about as long as deciding a request, so many responses are sent by
-//! a thread of their own while the shard continues.
+//! Sends responses. Waking a caller takes about as long as deciding a request, and a thread of its own sends large groups
+//! of responses while the shard continues.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -13,35 +13,33 @@ const GROUPS_MAX: usize = 64;
 
 type Group = Vec<PendingResponse>;
 
-/// Sends responses.
 #[derive(Debug, Clone)]
 pub struct ResponseDispatcher(Option<SyncSender<Group>>);
 
 impl ResponseDispatcher {
     /// Sends in the calling thread.
-    pub fn at_once() -> Self {
+    pub fn inline() -> Self {
         Self(None)
     }
 
     /// Sends in another thread, which must run the returned function until the last clone is dropped.
-    pub fn by_thread() -> (Self, impl FnOnce() + Send) {
+    pub fn threaded() -> (Self, impl FnOnce() + Send) {
         let (groups, received) = sync_channel::<Group>(GROUPS_MAX);
-        (Self(Some(groups)), move || received.into_iter().for_each(give))
+        (Self(Some(groups)), move || received.into_iter().for_each(send))
     }
 
-    /// Sends a group of responses.
-    pub fn give(&self, group: Group) {
+    pub fn send(&self, group: Group) {
         match &self.0 {
             Some(thread) if group.len() > FEW => {
                 if let Err(unsent) = thread.send(group) {
-                    give(unsent.0);
+                    send(unsent.0);
                 }
             }
-            _ => give(group),
+            _ => send(group),
         }
     }
 }
 
-fn give(group: Group) {
-    group.into_iter().for_each(PendingResponse::give);
+fn send(group: Group) {
+    group.into_iter().for_each(PendingResponse::send);
 }

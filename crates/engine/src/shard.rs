@@ -127,13 +127,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     /// Decides requests; those of one partition in the order given. `T` identifies a request. Returns the
     /// batch to be written, if any; it has the number [`last_batch`](Self::last_batch), and must be written.
-    /// Calls `answer` for each request with the batch that must be durable before the response is sent.
+    /// Calls `respond` for each request with the batch that must be durable before the response is sent.
     pub fn process<T: Copy>(
         &mut self,
         catalog: &Catalog,
         requests: &[(&Request, T)],
         now: Timestamp,
-        mut answer: impl FnMut(T, u64, Response),
+        mut respond: impl FnMut(T, u64, Response),
     ) -> Option<Batch> {
         // Requests of one partition stay in order and share one entry.
         let mut order = std::mem::take(&mut self.order);
@@ -177,12 +177,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     Request::Apply { operation, hashes, .. } => {
                         let Some(table) = catalog.get(operation.table()) else {
                             let refusal = EngineError::NoSuchTable(operation.table().to_string());
-                            answer(ticket, 0, Response::Applied(Err(refusal)));
+                            respond(ticket, 0, Response::Applied(Err(refusal)));
                             continue;
                         };
-                        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
-                            unreachable!("requests are routed to the shard that owns their partition");
-                        };
+                        let owned = owned(&mut self.partitions, id);
                         let partition = &mut owned.partition;
                         let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
                         let verdict = partition.decide(step, table, operation, *hashes, &mut self.memory);
@@ -207,7 +205,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         self.response(table, verdict)
                     }
                 };
-                answer(ticket, needs_batch, response);
+                respond(ticket, needs_batch, response);
             }
         }
         order.clear();
@@ -283,21 +281,21 @@ impl<V: Values, D: Disk> Shard<V, D> {
         (table, id, partition): (TableId, &OpId, PartitionId),
         now: Timestamp,
     ) -> (u64, Response) {
-        let known = match (catalog.get(table), &self.partitions[usize::from(partition.0)]) {
-            (Some(table), Some(owned)) => {
+        let owned = owned(&mut self.partitions, partition);
+        let status = match catalog.get(table) {
+            Some(table) => {
                 let key = self.secret.id_key(table.id, id, &mut self.scratch).in_partition(partition);
                 let now = owned.partition.time().max(now);
-                let known = owned.partition.id_status(now, table, id, key, &mut self.memory);
+                let status = owned.partition.id_status(now, table, id, key, &mut self.memory);
                 // Neither filter nor session knows the batch of an id: use the latest of the partition.
-                if matches!(known, Ok(IdStatus::Probably)) || matches!(id, OpId::Sequenced { .. }) {
+                if matches!(status, Ok(IdStatus::Probably)) || matches!(id, OpId::Sequenced { .. }) {
                     self.memory.needs_batch = self.memory.needs_batch.max(owned.batch);
                 }
-                known
+                status
             }
-            (None, _) => Err(EngineError::NoSuchTable(table.to_string())),
-            (_, None) => unreachable!("requests are routed to the shard that owns their partition"),
+            None => Err(EngineError::NoSuchTable(table.to_string())),
         };
-        (self.memory.needs_batch, Response::Recalled(known))
+        (self.memory.needs_batch, Response::Recalled(status))
     }
 
     /// Handles a request about a branch, in the open entry or a new one. Returns the batch that the response
@@ -309,9 +307,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         now: Timestamp,
         (id, open, entry): (PartitionId, &mut Option<(LogPosition, PartitionId)>, &mut Vec<u8>),
     ) -> (u64, Result<BranchResponse, EngineError>) {
-        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
-            unreachable!("requests are routed to the shard that owns their partition");
-        };
+        let owned = owned(&mut self.partitions, id);
         let partition = &mut owned.partition;
         let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
         let verdict = match what {
@@ -366,9 +362,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     fn prepared_branches(&mut self, id: PartitionId) -> (u64, Response) {
-        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
-            unreachable!("requests are routed to the shard that owns their partition");
-        };
+        let owned = owned(&mut self.partitions, id);
         (owned.batch, Response::PreparedBranches(owned.partition.branches().iter().cloned().collect()))
     }
 
@@ -389,6 +383,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
         assert!(batch < self.batch && batch >= self.durable, "batch {batch} is not in flight");
         self.durable = batch;
     }
+}
+
+fn owned(partitions: &mut [Option<Owned>], id: PartitionId) -> &mut Owned {
+    let Some(owned) = &mut partitions[usize::from(id.0)] else {
+        unreachable!("requests are routed to the shard that owns their partition");
+    };
+    owned
 }
 
 /// A decision that this shard has just made follows from its own state; only a replayed one may not.

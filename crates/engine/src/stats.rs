@@ -1,4 +1,4 @@
-//! What the engine tells about itself.
+//! Statistics of an engine.
 
 use jeton_core::{Catalog, Status};
 use jeton_wal::disk::Disk;
@@ -8,33 +8,28 @@ use crate::ids;
 use crate::shard::Stores;
 use crate::values::LsmValues;
 
-/// How an engine is doing.
 #[derive(Debug, Clone)]
 pub struct Stats {
-    /// Entries of the log that were replayed when it was opened.
+    /// Log entries that were replayed when the engine was opened.
     pub replayed_entries: u64,
-    /// Bytes given to the log since then.
+    /// Bytes logged since then.
     pub logged_bytes: u64,
-    /// The id index.
     pub ids: ids::Stats,
     /// Bytes of the value store on disk.
     pub value_bytes: u64,
-    /// The tables.
     pub tables: Vec<TableStats>,
-    /// Why nothing can be stored at present, if so: writes will be refused before long.
-    pub trouble: Option<String>,
-    /// Why nothing can be tidied up at present, if so.
-    pub upkeep_trouble: Option<String>,
+    /// Why checkpoints fail, if they do: writes will be refused soon.
+    pub last_error: Option<String>,
+    /// Why compaction or removal of expired data fails, if it does.
+    pub maintenance_error: Option<String>,
 }
 
-/// How a table is doing.
 #[derive(Debug, Clone)]
 pub struct TableStats {
-    /// Its name.
     pub name: String,
-    /// The filters of the present era: of dated ids, and of opaque ones.
+    /// The filters of the current era: of dated ids, and of opaque ones.
     pub filters: (Option<Status>, Option<Status>),
-    /// Eras with promises to keep, the present one included.
+    /// Eras that have not expired.
     pub eras: usize,
 }
 
@@ -56,8 +51,8 @@ impl Stats {
             ids: stores.ids.stats(),
             value_bytes: stores.values.disk_bytes(),
             tables: catalog.iter().map(table).collect(),
-            trouble: health.last_error(),
-            upkeep_trouble: health.upkeep_trouble(),
+            last_error: health.last_error(),
+            maintenance_error: health.maintenance_error(),
         }
     }
 }

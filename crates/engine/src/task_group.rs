@@ -2,13 +2,14 @@
 //! their end.
 
 use std::future::Future;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 
 use jeton_wal::AbortOnPanic;
 use tokio::runtime::Handle;
 
-/// The running tasks.
+use crate::lock::lock;
+
 pub struct Tasks {
     /// Each task holds a clone until it ends, or until its runtime drops it.
     sender: Mutex<Option<Sender<()>>>,
@@ -25,11 +26,9 @@ impl Default for Tasks {
 impl Tasks {
     /// Spawns a task, unless all were joined.
     pub fn start(&self, runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) {
-        let Some(under_way) = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
-            return;
-        };
+        let Some(running) = lock(&self.sender).clone() else { return };
         runtime.spawn(async move {
-            let _under_way = under_way;
+            let _running = running;
             let _guard = AbortOnPanic;
             task.await;
         });
@@ -37,8 +36,8 @@ impl Tasks {
 
     /// Blocks until all tasks have ended.
     pub fn join(&self) {
-        drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(lock(&self.sender).take());
+        let receiver = lock(&self.receiver);
         while receiver.recv().is_ok() {}
     }
 }

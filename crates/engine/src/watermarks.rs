@@ -6,7 +6,6 @@ use jeton_core::limits::PARTITIONS;
 
 use crate::shard::Slots;
 
-/// A slot for each partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watermarks(Vec<u64>);
 
@@ -17,7 +16,6 @@ impl Default for Watermarks {
 }
 
 impl Watermarks {
-    /// The slot of a partition.
     pub fn get(&self, partition: PartitionId) -> u64 {
         self.0[usize::from(partition.0)]
     }
@@ -25,28 +23,26 @@ impl Watermarks {
     /// Raises slots; lowers none.
     pub fn raise(&mut self, slots: &Slots) {
         for (partition, slot) in slots {
-            let mark = &mut self.0[usize::from(partition.0)];
-            *mark = (*slot).max(*mark);
+            let watermark = &mut self.0[usize::from(partition.0)];
+            *watermark = (*slot).max(*watermark);
         }
     }
 
-    /// Appends the encoded watermarks.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_varint(self.0.len() as u64);
-        for mark in &self.0 {
-            out.put_varint(*mark);
+        for watermark in &self.0 {
+            out.put_varint(*watermark);
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         if input.count()? != usize::from(PARTITIONS) {
-            return Err(DecodeError("marks of another number of partitions"));
+            return Err(DecodeError("watermarks of another number of partitions"));
         }
-        let mut marks = Self::default();
-        for mark in &mut marks.0 {
-            *mark = input.varint()?;
+        let mut watermarks = Self::default();
+        for watermark in &mut watermarks.0 {
+            *watermark = input.varint()?;
         }
-        Ok(marks)
+        Ok(watermarks)
     }
 }

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use common::{add, apply_all, open, small, uuid};
-use futures_executor::block_on;
-use jeton_core::{Column, TableSettings, Value};
+use common::{add, apply_all, cell, open, small, store, total, uuid};
+use jeton_core::TableSettings;
 use jeton_engine::{Engine, OpenError, Options};
 
 /// Options with which any running clock is too far ahead.
@@ -35,12 +34,9 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn a_clock_far_ahead_of_the_log_refuses_the_open() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = open(folder.path());
-    let table = engine.create_table("t", TableSettings::default()).unwrap();
-    let cell = engine.cell(&table, b"row", &Column::unnamed()).unwrap();
-    let id = uuid(&engine, 1);
-    apply_all(&engine, vec![add(&id, &cell, 7)]);
+    let (folder, engine) = store(TableSettings::default());
+    let cell = cell(&engine, "row");
+    apply_all(&engine, vec![add(&uuid(&engine, 1), &cell, 7)]);
     drop(engine);
     // Once more, so that the file changes of a normal start are done.
     drop(open(folder.path()));
@@ -53,24 +49,21 @@ fn a_clock_far_ahead_of_the_log_refuses_the_open() {
         Ok(_) => panic!("it must not open"),
     };
     let year = 1970 + written.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 31_556_952;
-    assert_eq!(error.matches(&format!("{year}-")).count(), 2, "both times are told: {error}");
+    assert_eq!(error.matches(&format!("{year}-")).count(), 2, "both times are named: {error}");
     assert!(error.contains("clock_ahead_max") && error.contains("expired"), "{error}");
     let after = files(folder.path());
     for (name, bytes) in &before {
-        assert_eq!(after.get(name), Some(bytes), "{name} is another");
+        assert_eq!(after.get(name), Some(bytes), "{name} changed");
     }
     assert_eq!(before.len(), after.len(), "there are {:?}", after.keys());
 
     // With a plausible clock everything is there.
-    let engine = open(folder.path());
-    assert_eq!(block_on(engine.get(cell.clone())), Ok(Some(Value::Counter(7))));
+    assert_eq!(total(&open(folder.path()), &[cell]), 7);
 }
 
 #[test]
 fn a_store_without_entries_believes_any_clock() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(folder.path(), distrustful()).unwrap();
-    engine.create_table("t", TableSettings::default()).unwrap();
+    let (folder, engine) = store(TableSettings::default());
     drop(engine);
     Engine::open(folder.path(), distrustful()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Expired eras: their filters leave memory and disk, and entries logged in them are still replayed.
+//! Filters and eras after a restart: expired eras are dropped from memory and disk, and their entries are replayed.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -30,7 +30,7 @@ fn filters_of_expired_eras_are_dropped() {
     assert!(scenario.add(&mut shard, &tables, "of era 2", at(1)));
     store(&tables);
     store(&tables);
-    assert_eq!(tables.drop_expired(at(13)).unwrap(), 0, "its last promise is not kept yet");
+    assert_eq!(tables.drop_expired(at(13)).unwrap(), 0, "an id of it may be retried");
     assert_eq!(tables.drop_expired(at(14)).unwrap(), 1);
 
     // A crash between the steps: the era is dropped, its filters are still on disk.
@@ -45,11 +45,11 @@ fn filters_of_expired_eras_are_dropped() {
     // Entries logged in it are replayed, and count.
     let (tables, mut shard) = scenario.start();
     let request = Request::Read { cell: scenario.cell(&tables) };
-    let mut said = Vec::new();
+    let mut responses = Vec::new();
     shard.process(&tables.catalog().load(), &[(&request, ())], at(14), |(), needs_batch, response| {
-        said.push((needs_batch, response));
+        responses.push((needs_batch, response));
     });
-    assert_eq!(said, [(0, Response::Read(Ok(Some(Value::Counter(3)))))]);
+    assert_eq!(responses, [(0, Response::Read(Ok(Some(Value::Counter(3)))))]);
     assert!(!scenario.add(&mut shard, &tables, "of era 2 again", at(14)));
 }
 
@@ -71,4 +71,18 @@ fn an_entry_of_a_just_dropped_era_is_replayed() {
     let (tables, mut shard) = scenario.start();
     assert!(!scenario.add(&mut shard, &tables, "known", at(5)));
     assert!(scenario.add(&mut shard, &tables, "new", at(5)));
+}
+
+/// Filters that were restored by the clock's time once dropped ids, because the clock was ahead during the start.
+#[test]
+fn restored_filters_ignore_the_wall_clock() {
+    let scenario = Scenario::new();
+    let (tables, mut shard) = scenario.start();
+    tables.create("t", settings(10 * MINUTE)).unwrap();
+    assert!(scenario.add(&mut shard, &tables, "known", at(0)));
+    scenario.store(&mut shard, &tables, at(0));
+    // Whatever the clock says during the start, only the time of the first operation counts.
+    let (tables, mut shard) = scenario.start();
+    assert!(!scenario.add(&mut shard, &tables, "known", at(5)), "it counts twice");
+    assert!(scenario.add(&mut shard, &tables, "known", at(60)), "its window has ended");
 }

@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 
 use common::scenario::{SECRET, Scenario};
-use common::{add, apply_all, open, small, uuid_at};
+use common::{add, apply_all, cells, millis, open, small, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{
     Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, OpId, Operation,
@@ -22,10 +22,8 @@ const ROWS: u64 = 100;
 fn aged_store(folder: &Path) -> (Vec<Cell>, u64) {
     let store = folder.join("store");
     let engine = open(&store);
-    let table = engine.create_table("t", TableSettings::default()).unwrap();
-    let row = |row: u64| engine.cell(&table, format!("row-{row}").as_bytes(), &Column::unnamed()).unwrap();
-    let cells: Vec<Cell> = (0..ROWS).map(row).collect();
-    let millis = engine.now().as_nanos() / 1_000_000;
+    engine.create_table("t", TableSettings::default()).unwrap();
+    let (cells, millis) = (cells(&engine, ROWS), millis(&engine));
     let some =
         |from: u64| (from..from + 15_000).map(|n| add(&uuid_at(millis, n), &cells[(n % ROWS) as usize], 1));
     apply_all(&engine, some(0).collect());
@@ -87,14 +85,14 @@ fn a_log_that_lost_its_end_is_refused() {
 }
 
 #[test]
-fn a_second_engine_learns_the_owner_of_the_store() {
+fn a_second_engine_reports_the_owner_of_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let _first = open(folder.path());
     let error = opening_fails(folder.path());
     assert!(error.contains(&std::process::id().to_string()) && error.contains("jeton"), "{error}");
 }
 
-/// Damaged bytes in a run of ids: a lookup that meets them is an error, and nothing is counted twice.
+/// Damage in a run of ids: a lookup that reads it is an error, and nothing is counted twice.
 #[test]
 fn a_damaged_run_is_an_error_and_never_a_second_count() {
     let folder = tempfile::tempdir().unwrap();
@@ -159,7 +157,7 @@ fn replay_fails(entries: &[Vec<u8>]) -> String {
     let reservation = scenario.log.reserve(entries.len(), batch.entry_bytes()).unwrap();
     block_on(scenario.log.append(&batch, reservation).unwrap()).unwrap();
     let found = find(&*scenario.log, &scenario.stores, &[], || SECRET).unwrap();
-    let state = (found.secret, found.partitions, &found.kept);
+    let state = (found.secret, found.partitions, &found.positions);
     let options = Options { shards: 1, ..Options::default() };
     match replay_log(&*scenario.log, &scenario.stores, &found.catalog.into(), state, &options) {
         Ok(_) => panic!("the log was replayed"),

@@ -37,7 +37,7 @@ impl Replies {
         }
         let ask = |sender: &mpsc::Sender<Message>| {
             let (reply, slots) = oneshot::channel();
-            sender.try_send(Message::Mark { durable, reply }).ok().map(|()| slots)
+            sender.try_send(Message::Slots { durable, reply }).ok().map(|()| slots)
         };
         let open = senders.iter().map(ask).collect::<Option<Vec<_>>>()?;
         Some(Self { open, slots: Slots::new() })

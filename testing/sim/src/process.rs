@@ -110,7 +110,7 @@ impl SimProcess {
         };
         Some(match done {
             Ok(()) => {
-                self.health.set_trouble(None);
+                self.health.set_last_error(None);
                 let (shard, what, message) = match job {
                     Job::Ids { shard, frozen } => (shard, "ids", Message::IdsStored(frozen.freeze)),
                     Job::Values { shard, frozen } => {
@@ -122,7 +122,7 @@ impl SimProcess {
                 Ok(what)
             }
             Err(error) => {
-                self.health.set_trouble(Some(error.to_string()));
+                self.health.set_last_error(Some(error.to_string()));
                 self.waiting.push_front(job);
                 Err(error)
             }
@@ -147,7 +147,7 @@ impl SimProcess {
             }
         }
         // Compaction of rows in memory cannot fail.
-        drop(self.stores.values.compact(self.health.over_time().as_nanos() / 1_000_000));
+        drop(self.stores.values.compact(self.health.expiry_horizon().as_nanos() / 1_000_000));
         let eras = self.tables.drop_expired(now);
         (eras, self.stores.ids.drop_expired((now.as_nanos() / 1_000_000).saturating_sub(SLACK_MILLIS)))
     }

@@ -32,7 +32,7 @@ impl SimProcess {
         let stores = Stores { values: values.clone(), ids: Arc::new(ids) };
         let found = find(&*log, &stores, &note, || secret).map_err(|error| error.to_string())?;
         let catalog = Arc::new(found.catalog);
-        let known = (found.secret, found.partitions, &found.kept);
+        let known = (found.secret, found.partitions, &found.positions);
         let Recovered { shards, logged, .. } =
             replay_log(&*log, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
         let tables = Tables::new(log.clone(), catalog, found.catalog_version);
@@ -55,8 +55,8 @@ impl SimProcess {
                 options: options.clone(),
                 queue,
                 jobs: job_sender.clone(),
-                answers: ResponseDispatcher::at_once(),
-                bursting: Arc::default(),
+                responses: ResponseDispatcher::inline(),
+                queued_requests: Arc::default(),
             };
             workers.push(Some(Box::pin(worker.run()) as _));
         }
@@ -64,7 +64,7 @@ impl SimProcess {
             checkpointer: Checkpointer::new(
                 log.clone(),
                 stores.clone(),
-                (found.kept, found.filters),
+                (found.positions, found.filters),
                 options.filter_row_bytes,
             ),
             log,

@@ -49,10 +49,6 @@ const RETIRED: &[(&str, &str)] = &[
 const PENDING: &[&str] = &[
     "clients/python/src/",
     "clients/python/tests/",
-    "crates/engine/Cargo.toml",
-    "crates/engine/benches/",
-    "crates/engine/src/",
-    "crates/engine/tests/",
     "research/src/bin/",
     "research/src/clock_estimate/",
     "research/src/clocks.rs",

@@ -1,7 +1,11 @@
-//! What an id costs in the index: processor time to sort, add and merge it, and to find it again; and memory.
+//! The cost of an id in the index: CPU time to sort, add, merge and find it, and memory.
 //!
-//! `cargo bench -p jeton-engine --bench ids [-- <millions of ids> <finds>]`. Time is the processor time of this process, the
-//! system's part included, so that waiting for the disk or for a core does not count.
+//! `cargo bench -p jeton-engine --bench ids [-- <millions of ids> <lookups>]`. Times are CPU times of this process, user
+//! and system, so that waiting for the disk or for a CPU does not count.
+
+#[path = "../versus/report.rs"]
+#[allow(dead_code, reason = "this benchmark uses a part of it")]
+mod report;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,10 +14,12 @@ use std::time::{Duration, Instant};
 use jeton_engine::ids::{Entry, IdIndex, Key, sort};
 use jeton_wal::disk::RealDisk;
 
-/// How many ids the engine collects before it adds them.
+use report::{load, resident_bytes};
+
+/// Ids of one run.
 const RUN_IDS: u64 = 131_072;
 const VALUE_BYTES: usize = 40;
-/// How much a call of merge may copy.
+/// Bytes that a merge step copies.
 const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
 type Failure = Box<dyn std::error::Error>;
@@ -38,7 +44,7 @@ fn measure(ids: u64, finds: u64, disk: Arc<RealDisk>) -> Result<(), Failure> {
     let (mut sorting, mut adding, mut merging) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     let mut longest = Duration::ZERO;
     let start = Instant::now();
-    let memory = memory();
+    let memory = resident_bytes();
     let mut batch = Vec::with_capacity(RUN_IDS as usize);
     for first in (0..ids).step_by(RUN_IDS as usize) {
         batch.clear();
@@ -73,7 +79,8 @@ fn measure(ids: u64, finds: u64, disk: Arc<RealDisk>) -> Result<(), Failure> {
     println!("add and merge {:7.1} ns/id", per_id(adding + merging));
     let stats = index.stats();
     println!("{stats:?}, {:.1} bytes/id", stats.bytes as f64 / stats.ids as f64);
-    println!("memory grew by {} KiB", self::memory().saturating_sub(memory));
+    let print_memory = || println!("memory grew by {} KiB", resident_bytes().saturating_sub(memory) >> 10);
+    print_memory();
 
     let step = (ids / finds.max(1)).max(1);
     let find = |number| index.find(&key(number), [1]);
@@ -86,15 +93,15 @@ fn measure(ids: u64, finds: u64, disk: Arc<RealDisk>) -> Result<(), Failure> {
     }
     for _ in 0..2 {
         let (found, time) = cost(|| (ids..ids + finds).filter(|n| !matches!(find(*n), Ok(None))).count());
-        assert_eq!(found, 0, "a stranger is not found");
+        assert_eq!(found, 0, "an absent id is not found");
         println!("find, miss      {:8.0} ns", time.as_nanos() as f64 / finds as f64);
     }
-    println!("memory grew by {} KiB", self::memory().saturating_sub(memory));
+    print_memory();
     println!("{}", load());
     Ok(())
 }
 
-/// A numbered id, spread as a keyed hash spreads.
+/// A numbered id, distributed like a keyed hash.
 fn key(number: u64) -> Key {
     let mix = |mut n: u64| {
         n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -107,8 +114,8 @@ fn key(number: u64) -> Key {
     key
 }
 
-/// Lets the system have the memory that it will keep the files in. A virtual machine is given its memory page by page when it first
-/// touches it, which takes ten times as long as the copy; a server that runs for a while has it already.
+/// Makes the system allocate memory for the page cache. A virtual machine gets its memory page by page on the first
+/// access, which takes ten times as long as the copy; a server that has run for a while has it already.
 fn touch_memory(file: &std::path::Path, bytes: u64) -> std::io::Result<()> {
     use std::os::unix::fs::FileExt;
     let parent = file.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -127,16 +134,4 @@ fn cost<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = now();
     let result = black_box(work());
     (result, now() - before)
-}
-
-/// The memory of this process in KiB.
-fn memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0)
-}
-
-fn load() -> String {
-    let average = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!("load average {}", average.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }

@@ -1,4 +1,4 @@
-//! Many operations from one thread, a few thousand under way at a time.
+//! Many operations from one thread, a few thousand in flight at a time.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,17 +10,14 @@ use jeton_engine::{EngineError, OperationOutcome};
 use crate::callers::scatter;
 use crate::jeton::{Ours, uuid7};
 
-const UNDER_WAY_MAX: usize = 4096;
+const IN_FLIGHT_MAX: usize = 4096;
 
-/// What became of them.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Outcome {
-    pub fresh: u64,
     pub probably_seen: u64,
 }
 
-/// Adds under so many new ids, dated evenly over the last 23 hours: a day's ids, as a table with a window of a day remembers
-/// them. Busy is waited out.
+/// Adds under new ids that are dated evenly over the last 23 hours, as a table with a window of a day remembers them.
 pub fn day_of_ids(ours: &Ours, ids: u64, counters: u64) -> Outcome {
     let now = ours.engine.now().as_nanos() / 1_000_000;
     let begin = now - 23 * 3_600_000;
@@ -38,26 +35,26 @@ pub fn each_counter(ours: &Ours) {
     });
 }
 
-/// Does operations.
+/// Applies operations, and retries while the engine is busy.
 pub fn run(ours: &Ours, count: u64, operation: impl Fn(u64) -> Operation) -> Outcome {
-    type Answer = Pin<Box<dyn Future<Output = Result<OperationOutcome, EngineError>> + Send>>;
-    let mut under_way: VecDeque<(u64, Answer)> = VecDeque::new();
+    type Response = Pin<Box<dyn Future<Output = Result<OperationOutcome, EngineError>> + Send>>;
+    let mut in_flight: VecDeque<(u64, Response)> = VecDeque::new();
     let mut outcome = Outcome::default();
     let mut next = 0;
-    while next < count || !under_way.is_empty() {
-        if next < count && under_way.len() < UNDER_WAY_MAX {
-            under_way.push_back((next, Box::pin(ours.engine.apply(operation(next)))));
+    while next < count || !in_flight.is_empty() {
+        if next < count && in_flight.len() < IN_FLIGHT_MAX {
+            in_flight.push_back((next, Box::pin(ours.engine.apply(operation(next)))));
             next += 1;
             continue;
         }
-        let Some((number, answer)) = under_way.pop_front() else { break };
-        match block_on(answer) {
-            Ok(OperationOutcome::Fresh(_)) => outcome.fresh += 1,
+        let Some((number, response)) = in_flight.pop_front() else { break };
+        match block_on(response) {
+            Ok(OperationOutcome::Fresh(_)) => {}
             Ok(OperationOutcome::ProbablySeen) => outcome.probably_seen += 1,
             Ok(OperationOutcome::Replayed(_)) => panic!("a new id is not known"),
             Err(EngineError::Busy(_)) => {
                 std::thread::sleep(std::time::Duration::from_millis(1));
-                under_way.push_back((number, Box::pin(ours.engine.apply(operation(number)))));
+                in_flight.push_back((number, Box::pin(ours.engine.apply(operation(number)))));
             }
             Err(refusal) => panic!("{refusal}"),
         }

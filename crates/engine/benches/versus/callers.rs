@@ -1,23 +1,22 @@
-//! Callers that ask, wait for the answer, and ask again: the same for every contender.
+//! Callers that send a request, wait for the response, and repeat: the same for every contender.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many ask at a time.
+/// Requests in flight.
 pub const CALLERS: u64 = 256;
 
-/// How many counters they ask for.
 pub const COUNTERS: u64 = 100_000;
 
-/// Something that makes an addition durable.
+/// A program that makes additions durable.
 pub trait Contender: Send + Sync + 'static {
-    /// Adds one to a counter, under an id that never comes twice; returns when it is durable.
+    /// Adds 1 to a counter under a new id; resolves when it is durable.
     fn add(&self, counter: u64, number: u64) -> impl Future<Output = ()> + Send;
 }
 
-/// A runtime for the callers, as a server would have one.
+/// A runtime for the callers, as in a server.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -26,7 +25,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime can be started")
 }
 
-/// A number that looks like chance.
+/// A pseudo-random number.
 pub fn scatter(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,7 +33,7 @@ pub fn scatter(number: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Additions per second of all callers together, each asking again as soon as it is answered.
+/// Additions per second of all callers, each of which repeats at once.
 pub fn throughput<C: Contender>(
     runtime: &tokio::runtime::Runtime,
     contender: &Arc<C>,
@@ -70,12 +69,12 @@ pub fn throughput<C: Contender>(
     done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// How often those whose time has come are sent off. The timers of the runtime are ten times as coarse, and would let all of a
-/// millisecond go at once.
+/// Interval at which due requests are sent. The timers of the runtime are ten times as coarse, and would send all
+/// requests of a millisecond together.
 const PACE: Duration = Duration::from_micros(100);
 
-/// The latencies of additions at a given rate, spread evenly over time and over the callers. A caller that is still waiting for an
-/// answer when its next time comes lets it pass.
+/// Sorted latencies of additions at a given rate, spread evenly over time and over the callers. A caller that still
+/// waits for a response skips its next request.
 pub fn latencies<C: Contender>(
     runtime: &tokio::runtime::Runtime,
     contender: &Arc<C>,
@@ -90,10 +89,10 @@ pub fn latencies<C: Contender>(
             let caller = runtime.spawn(async move {
                 let mut latencies = Vec::new();
                 while started.recv().await.is_some() {
-                    let asked = Instant::now();
+                    let sent = Instant::now();
                     let number = numbers.fetch_add(1, Ordering::Relaxed);
                     contender.add(scatter(number) % COUNTERS, number).await;
-                    latencies.push(asked.elapsed());
+                    latencies.push(sent.elapsed());
                 }
                 latencies
             });

@@ -40,15 +40,12 @@ pub fn run(folder: &Path, counters: u64, cache_bytes: usize) {
     reads.sort_unstable();
     println!("| what | measured |\n|---|---|");
     println!("| first addition to each, per second | {:.0} |", counters as f64 / filled.as_secs_f64());
-    println!("| durable exact additions to any of them, per second | {rate:.0} |");
+    println!("| durable exact additions to random counters, per second | {rate:.0} |");
     println!(
-        "| read of any, median and p99, µs | {} and {} |",
+        "| read of a random counter, median and p99, µs | {} and {} |",
         reads[10_000].as_micros(),
         reads[19_800].as_micros()
     );
     println!("| on disk, MB | {} |", ours.engine.stats().value_bytes >> 20);
-    println!(
-        "| memory beyond the names in the benchmark, MB | {} |",
-        resident_bytes().saturating_sub(names) >> 20
-    );
+    println!("| memory without the benchmark's own, MB | {} |", resident_bytes().saturating_sub(names) >> 20);
 }

@@ -1,4 +1,4 @@
-//! What deciding alone takes: a shard without threads, log and disk.
+//! The cost of deciding: a shard without threads, log and disk.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jeton_core::{
-    Catalog, Cell, Change, Column, MissingIdPolicy, Mode, Operation, Partition, PartitionId, Secret,
-    TableSettings, Timestamp,
+    Catalog, Cell, Change, Column, Operation, Partition, PartitionId, Secret, TableSettings, Timestamp,
 };
 use jeton_engine::ids::IdIndex;
 use jeton_engine::values::MemoryValues;
@@ -18,12 +17,12 @@ use crate::callers::{COUNTERS, scatter};
 use crate::jeton::{Memory, uuid7};
 use crate::report::{load, spread};
 
-/// Requests decided at a time: about what is found waiting under load.
+/// Requests per batch, about as many as wait under load.
 const BATCH: u64 = 100;
 
 const BATCHES: u64 = 20_000;
 
-/// Ids are handed out as often as the engine does it.
+/// Batches between two freezes of ids, as in the engine.
 const FREEZE: u64 = 65_536 / BATCH;
 
 pub fn run(folder: &Path) {
@@ -43,17 +42,8 @@ fn decide(folder: &Path, memory: Memory) -> Vec<f64> {
     let secret = Secret::new([7; 16]);
     let partitions = PartitionId::all().map(Partition::new).collect();
     let mut shard = Shard::new(secret, partitions, stores, 128 << 20, 1 << 20);
-    let mode = match memory {
-        Memory::Probabilistic => Mode::Probabilistic { target: 1e-3 },
-        Memory::Exact | Memory::Nothing => Mode::Exact,
-    };
-    let settings = TableSettings {
-        mode,
-        without_id: MissingIdPolicy::AtMostOnce,
-        expected_ids: 200_000_000,
-        ..TableSettings::default()
-    };
-    let catalog = Catalog::default().create("bench", settings).expect("a table");
+    let settings = TableSettings { expected_ids: 200_000_000, ..TableSettings::default() };
+    let catalog = Catalog::default().create("bench", memory.settings(settings)).expect("a table");
     let table = catalog.find("bench").expect("it was made").id;
     let cell = |counter: u64| {
         let row = format!("counter-{counter:08}");

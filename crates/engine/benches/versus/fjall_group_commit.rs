@@ -1,5 +1,5 @@
-//! A plain database commit per group: a thread takes what has come, commits one fjall batch with a row per counter and a row per
-//! id, synced, and answers. Values come from memory and ids are not even looked up: all of that would cost it more.
+//! Group commit with a general database: a thread takes the waiting requests and commits one synced fjall batch with a
+//! row per counter and a row per id. Values come from memory and ids are not looked up, both in favour of fjall.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,8 +38,8 @@ impl FjallGroup {
                     batch.insert(&ids, id, [&value.to_le_bytes()[..], &[0; 24][..]].concat());
                 }
                 batch.commit().expect("committed");
-                for (_, _, answer) in received.drain(..) {
-                    let _ = answer.send(());
+                for (_, _, reply) in received.drain(..) {
+                    let _ = reply.send(());
                 }
             }
         });
@@ -49,8 +49,8 @@ impl FjallGroup {
 
 impl Contender for FjallGroup {
     async fn add(&self, counter: u64, number: u64) {
-        let (answer, answered) = oneshot::channel();
-        self.queue.send((counter, number, answer)).await.expect("it is open");
-        answered.await.expect("it is answered");
+        let (reply, done) = oneshot::channel();
+        self.queue.send((counter, number, reply)).await.expect("it is open");
+        done.await.expect("a response");
     }
 }

@@ -16,7 +16,7 @@ pub struct Ours {
     with_ids: bool,
 }
 
-/// What the table is to remember.
+/// What the table remembers of ids.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Memory {
     Exact,
@@ -24,11 +24,19 @@ pub enum Memory {
     Nothing,
 }
 
-/// A UUID of version 7 of this time.
+impl Memory {
+    pub fn settings(self, settings: TableSettings) -> TableSettings {
+        let mode = match self {
+            Self::Probabilistic => Mode::Probabilistic { target: 1e-3 },
+            Self::Exact | Self::Nothing => Mode::Exact,
+        };
+        TableSettings { mode, without_id: MissingIdPolicy::AtMostOnce, ..settings }
+    }
+}
+
+/// A UUIDv7 of this time.
 pub fn uuid7(millis: u64, number: u64) -> OpId {
-    let random = u128::from(crate::callers::scatter(number)) & 0x3fff_ffff_ffff_ffff;
-    let bits = u128::from(millis) << 80 | 7 << 76 | u128::from(number & 0xfff) << 64 | 0b10 << 62 | random;
-    OpId::uuid7(bits).expect("it is one")
+    OpId::uuid7_from(millis, crate::callers::scatter(number).into())
 }
 
 /// The wall clock, as a client reads it.
@@ -39,7 +47,7 @@ fn millis() -> u64 {
 
 impl Ours {
     pub fn open(folder: &Path, memory: Memory, counters: u64, options: Options) -> Self {
-        // A table that knows its load: about 2,300 ids a second for a day.
+        // About 2,300 ids a second for a day.
         let settings = TableSettings { expected_ids: 200_000_000, ..TableSettings::default() };
         Self::open_with(folder, memory, counters, options, settings)
     }
@@ -52,9 +60,7 @@ impl Ours {
         settings: TableSettings,
     ) -> Self {
         let engine = Engine::open(folder, options).expect("it opens");
-        let probabilistic = Mode::Probabilistic { target: 1e-3 };
-        let mode = if memory == Memory::Probabilistic { probabilistic } else { Mode::Exact };
-        let settings = TableSettings { mode, without_id: MissingIdPolicy::AtMostOnce, ..settings };
+        let settings = memory.settings(settings);
         let table = match engine.table("bench") {
             Ok(table) => table,
             Err(_) => engine.create_table("bench", settings).expect("a table"),
@@ -78,7 +84,7 @@ fn cell(engine: &Engine, table: &Table, counter: u64) -> Cell {
 impl Contender for Ours {
     async fn add(&self, counter: u64, number: u64) {
         let id = self.with_ids.then(|| uuid7(millis(), number));
-        // From its name, as a server does it.
+        // Built from its name, as in a server.
         let cell = cell(&self.engine, &self.table, counter);
         let operation = Operation::single(id, cell, Change::Add(1)).expect("an operation");
         match self.engine.apply(operation).await {

@@ -1,7 +1,4 @@
-//! The log alone: the same bytes made durable, and nothing behind them.
-//!
-//! It takes, writes and answers as the engine's shard does, two batches on their way at a time; what is missing is everything
-//! that the engine decides and remembers.
+//! The log only: receives, writes and responds as a shard does, and decides and remembers nothing.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -16,25 +13,25 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::callers::Contender;
 
-/// About what an entry with one addition takes.
+/// About the size of an entry with one addition.
 const ENTRY_BYTES: usize = 68;
 
-/// Entries that are kept before the log is trimmed: as many as the engine keeps.
+/// Entries between trims, as in the engine.
 const KEPT: u64 = 500_000;
 
 const IN_FLIGHT_MAX: usize = 4;
 
-type Ask = (u64, oneshot::Sender<()>);
+type Request = (u64, oneshot::Sender<()>);
 
 pub struct BareLog {
-    queue: mpsc::Sender<Ask>,
+    queue: mpsc::Sender<Request>,
 }
 
 impl BareLog {
     pub fn open(folder: &Path) -> Self {
         let disk = RealDisk::new(folder).expect("a folder");
         let log = Arc::new(Wal::open(disk, Options::default()).expect("a log"));
-        let (queue, asks) = mpsc::channel(8192);
+        let (queue, requests) = mpsc::channel(8192);
         let (done, trims) = std::sync::mpsc::channel::<Vec<u64>>();
         let trimmer = log.clone();
         std::thread::spawn(move || {
@@ -45,18 +42,18 @@ impl BareLog {
                 futures_executor::block_on(trimmed).expect("trimmed");
             }
         });
-        std::thread::spawn(move || futures_executor::block_on(serve(log, asks, done)));
+        std::thread::spawn(move || futures_executor::block_on(serve(log, requests, done)));
         Self { queue }
     }
 }
 
 async fn serve(
     log: Arc<Wal<RealDisk>>,
-    mut asks: mpsc::Receiver<Ask>,
+    mut requests: mpsc::Receiver<Request>,
     trims: std::sync::mpsc::Sender<Vec<u64>>,
 ) {
     let mut in_flight: VecDeque<(DurableAt, Vec<oneshot::Sender<()>>)> = VecDeque::new();
-    let mut received: Vec<Ask> = Vec::new();
+    let mut received: Vec<Request> = Vec::new();
     let mut slots = vec![0; 256];
     let mut since = 0;
     loop {
@@ -70,20 +67,20 @@ async fn serve(
             if in_flight.len() >= IN_FLIGHT_MAX {
                 return Poll::Pending;
             }
-            asks.poll_recv_many(context, &mut received, 2048).map(|_| None)
+            requests.poll_recv_many(context, &mut received, 2048).map(|_| None)
         })
         .await;
         if written.is_some() {
-            let (_, answers) = in_flight.pop_front().expect("it was polled");
-            for answer in answers {
-                let _ = answer.send(());
+            let (_, replies) = in_flight.pop_front().expect("it was polled");
+            for reply in replies {
+                let _ = reply.send(());
             }
             continue;
         }
         if received.is_empty() {
             return;
         }
-        // One entry per partition, as in the engine: what comes for one partition goes together.
+        // One entry per partition, as in the engine.
         received.sort_unstable_by_key(|(counter, _)| counter % 256);
         let mut batch = Batch::new();
         for group in received.chunk_by(|a, b| a.0 % 256 == b.0 % 256) {
@@ -100,15 +97,15 @@ async fn serve(
             let _ = trims.send(slots.iter().map(|slot: &u64| slot.saturating_sub(8)).collect());
         }
         let reservation = log.reserve(batch.len(), batch.entry_bytes()).expect("space");
-        let answers = received.drain(..).map(|(_, answer)| answer).collect();
-        in_flight.push_back((log.append(&batch, reservation).expect("a batch with a reservation"), answers));
+        let replies = received.drain(..).map(|(_, reply)| reply).collect();
+        in_flight.push_back((log.append(&batch, reservation).expect("a batch with a reservation"), replies));
     }
 }
 
 impl Contender for BareLog {
     async fn add(&self, counter: u64, _: u64) {
-        let (answer, answered) = oneshot::channel();
-        self.queue.send((counter, answer)).await.expect("it is open");
-        answered.await.expect("it is answered");
+        let (reply, done) = oneshot::channel();
+        self.queue.send((counter, reply)).await.expect("it is open");
+        done.await.expect("a response");
     }
 }

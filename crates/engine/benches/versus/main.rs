@@ -1,6 +1,6 @@
-//! What the engine costs, side by side with what it is built on and with what one would otherwise use.
+//! Benchmarks of the engine, beside its log and a general database.
 //!
-//! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|counters] [--quick]`; without a name, all of them.
+//! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|counters] [--quick]`; all without a name.
 
 mod bulk;
 mod callers;
@@ -29,7 +29,7 @@ fn main() {
     }
     let quick = words.contains(&"--quick");
     let wanted = |name: &str| words.iter().all(|word| word.starts_with('-')) || words.contains(&name);
-    // On the disk of the build, not in memory: what is measured is durable.
+    // On the disk of the build: a temporary directory may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let folder = folder.path();
     let (rounds, duration) = if quick { (2, Duration::from_secs(1)) } else { (7, Duration::from_secs(3)) };

@@ -1,64 +1,53 @@
-//! Memory per remembered id, and what recovery takes: each in a process of its own.
+//! Memory per remembered id, and the duration of a recovery, each in a process of its own.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use jeton_core::TableSettings;
+use jeton_core::{Change, Operation, TableSettings};
 use jeton_engine::Options;
 
-use crate::bulk::{day_of_ids, each_counter};
-use crate::jeton::{Memory, Ours};
+use crate::bulk::{self, day_of_ids, each_counter};
+use crate::jeton::{Memory, Ours, uuid7};
 use crate::report::{load, resident_bytes};
 
-/// Counters that the ids count in.
+/// Counters that the ids are counted in.
 const COUNTERS: u64 = 100_000;
 
-/// The child: loads ids, prints what they cost, and waits to be killed.
+/// The child: loads ids, prints their cost, then adds more until it is killed.
 pub fn child(folder: &Path, memory: Memory, ids: u64) {
     let settings = TableSettings { expected_ids: ids, ..TableSettings::default() };
     let ours = Ours::open_with(folder, memory, COUNTERS, Options::default(), settings);
     each_counter(&ours);
-    settle(&ours);
+    wait_for_compaction(&ours);
     let before = resident_bytes();
     let started = Instant::now();
     let outcome = day_of_ids(&ours, ids, COUNTERS);
     let loaded = started.elapsed();
-    settle(&ours);
+    wait_for_compaction(&ours);
     let after = resident_bytes();
     let stats = ours.engine.stats();
-    let filter: usize =
-        stats.tables.iter().filter_map(|table| table.filters.0.as_ref()).map(|one| one.bytes).sum();
+    let filters = stats.tables.iter().filter_map(|table| table.filters.0.as_ref());
     println!(
-        "{before} {after} {filter} {} {} {} {} {}",
-        outcome.fresh,
+        "{before} {after} {} {} {} {}",
+        filters.map(|one| one.bytes).sum::<usize>(),
         outcome.probably_seen,
         loaded.as_millis(),
-        stats.ids.bytes,
-        stats.ids.runs
+        stats.ids.bytes
     );
-    // So that the kill hits an engine at work.
     loop {
-        day_of_ids_again(&ours);
+        bulk::run(&ours, 20_000, |number| {
+            let millis = ours.engine.now().as_nanos() / 1_000_000;
+            let id = uuid7(millis, number ^ u64::from(std::process::id()) << 40);
+            Operation::single(Some(id), ours.cells[0].clone(), Change::Add(1)).expect("an operation")
+        });
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// More ids, so that something is under way.
-fn day_of_ids_again(ours: &Ours) {
-    crate::bulk::run(ours, 20_000, |number| {
-        let id = crate::jeton::uuid7(
-            ours.engine.now().as_nanos() / 1_000_000,
-            number ^ u64::from(std::process::id()) << 40,
-        );
-        jeton_core::Operation::single(Some(id), ours.cells[0].clone(), jeton_core::Change::Add(1))
-            .expect("an operation")
-    });
-    std::thread::sleep(Duration::from_millis(50));
-}
-
-/// Waits until nothing is merged any more: the index has stopped changing for a while.
-fn settle(ours: &Ours) {
+/// Waits until the stores have not changed for two seconds.
+fn wait_for_compaction(ours: &Ours) {
     let mut last = (0, 0);
     let mut since = Instant::now();
     while since.elapsed() < Duration::from_secs(2) {
@@ -74,7 +63,7 @@ fn settle(ours: &Ours) {
 pub fn run(folder: &Path, ids: u64) {
     println!("\n## {ids} remembered ids, dated over a day\n\nBefore: {}.\n", load());
     println!(
-        "| mode | memory per id, bytes | of that the filter | on disk per id, bytes | taken for known | loaded in, s | kill -9 to ready, s |"
+        "| mode | memory per id, bytes | filter per id | on disk per id | false positives | loaded in, s | kill -9 to ready, s |"
     );
     println!("|---|---|---|---|---|---|---|");
     for (name, memory) in [("exact", Memory::Exact), ("probabilistic", Memory::Probabilistic)] {
@@ -93,21 +82,20 @@ pub fn run(folder: &Path, ids: u64) {
         let ours = Ours::open(&store, memory, 1, Options::default());
         let ready = started.elapsed();
         let numbers: Vec<f64> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
-        let [before, after, filter, _fresh, seen, millis, disk, _runs] = numbers[..] else {
-            panic!("{line}")
-        };
+        let [before, after, filter, seen, millis, disk] = numbers[..] else { panic!("{line}") };
+        let per_id = |number: f64| number / ids as f64;
         println!(
             "| {name} | {:.2} | {:.2} | {:.1} | {:.2e} | {:.0} | {:.2} ({} entries replayed) |",
-            (after - before) / ids as f64,
-            filter / ids as f64,
-            disk / ids as f64,
-            seen / ids as f64,
+            per_id(after - before),
+            per_id(filter),
+            per_id(disk),
+            per_id(seen),
             millis / 1e3,
             ready.as_secs_f64(),
             ours.engine.stats().replayed_entries
         );
     }
     println!(
-        "\nBars: at most 8 bytes exact, at most 4 probabilistic with at most 1e-3 taken for known, ready within 5 s."
+        "\nTargets: at most 8 bytes exact, at most 4 probabilistic with 1e-3 false positives, ready within 5 s."
     );
 }

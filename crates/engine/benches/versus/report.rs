@@ -1,13 +1,14 @@
-//! Numbers of several rounds as a median with its quartiles, and the system's own words for how busy it is.
+//! Measurements as medians with quartiles, and the load of the machine.
 
-/// The median of measurements, with the quartiles.
+use std::time::Duration;
+
+/// Median and quartiles of measurements.
 pub struct Spread {
     pub median: f64,
     pub low: f64,
     pub high: f64,
 }
 
-/// The spread of some measurements.
 pub fn spread(values: impl IntoIterator<Item = f64>) -> Spread {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -26,7 +27,12 @@ impl std::fmt::Display for Spread {
     }
 }
 
-/// How busy the machine is.
+/// A quantile of sorted latencies, in milliseconds.
+pub fn quantile(sorted: &[Duration], part: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3
+}
+
+/// Load average and pressure of the machine.
 pub fn load() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let average = read("/proc/loadavg").split_whitespace().next().unwrap_or("?").to_string();
@@ -35,10 +41,10 @@ pub fn load() -> String {
         text.split_whitespace().find_map(|word| word.strip_prefix("avg10=")).unwrap_or("?").to_string()
     };
     let (cpu, io) = (pressure("/proc/pressure/cpu"), pressure("/proc/pressure/io"));
-    format!("load {average}, pressure of the processor {cpu} %, of the disk {io} %")
+    format!("load {average}, CPU pressure {cpu} %, disk pressure {io} %")
 }
 
-/// Memory of this process, in bytes.
+/// Resident memory of this process, in bytes.
 pub fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");

@@ -1,4 +1,4 @@
-//! Where the processor time of a durable addition goes, by thread: hardly touched by what else the machine does.
+//! CPU time of a durable addition by thread, which other load of the machine hardly changes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,23 +13,21 @@ use crate::jeton::{Memory, Ours};
 use crate::log_only::BareLog;
 use crate::report::load;
 
-/// What a thread has used.
 #[derive(Default, Clone, Copy)]
 struct Used {
-    /// Seconds on a processor.
+    /// Seconds of CPU time.
     seconds: f64,
-    /// Seconds that it was ready and waited for a processor.
+    /// Seconds for which the thread was ready and waited for a CPU.
     waited: f64,
-    /// How often it went to sleep.
+    /// Number of voluntary context switches.
     sleeps: f64,
 }
 
-/// What every living thread of this process has used, by name.
+/// CPU usage of the running threads of this process, by name.
 fn by_thread() -> BTreeMap<String, Used> {
     let mut threads: BTreeMap<String, Used> = BTreeMap::new();
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        // Nanoseconds on a processor, nanoseconds waiting for one.
         let stat = read("schedstat");
         let mut nanos = stat.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
         let (on, waiting): (f64, f64) = (nanos.next().unwrap_or(0.0), nanos.next().unwrap_or(0.0));
@@ -51,8 +49,8 @@ fn measure<C: Contender>(name: &str, contender: &Arc<C>, duration: Duration) {
     throughput(&runtime, contender, &numbers, COUNTERS, duration);
     let (after, count) = (by_thread(), (numbers.load(Ordering::Relaxed) - first) as f64);
     let mut total = 0.0;
-    println!("\n{name}: {:.0} per second; µs of processor per addition:\n", count / duration.as_secs_f64());
-    println!("| thread | µs | of waiting for a processor | additions per sleep |\n|---|---|---|---|");
+    println!("\n{name}: {:.0} per second; CPU time per addition:\n", count / duration.as_secs_f64());
+    println!("| thread | µs | µs of waiting for a CPU | additions per sleep |\n|---|---|---|---|");
     for (thread, used) in after {
         let earlier = before.get(&thread).copied().unwrap_or_default();
         let spent = (used.seconds - earlier.seconds) / count * 1e6;
@@ -69,8 +67,8 @@ fn measure<C: Contender>(name: &str, contender: &Arc<C>, duration: Duration) {
 }
 
 pub fn run(folder: &Path, duration: Duration) {
-    println!("\n## Processor time by thread\n\nBefore: {}.", load());
-    measure("The bare log", &Arc::new(BareLog::open(&folder.join("threads-bare"))), duration);
+    println!("\n## CPU time by thread\n\nBefore: {}.", load());
+    measure("Log only", &Arc::new(BareLog::open(&folder.join("threads-bare"))), duration);
     for (name, memory) in [("Without ids", Memory::Nothing), ("Exact", Memory::Exact)] {
         let ours = Ours::open(&folder.join(format!("threads-{name}")), memory, COUNTERS, Options::default());
         measure(name, &Arc::new(ours), duration);

@@ -1,4 +1,4 @@
-//! Durable additions per second, all contenders by turns.
+//! Durable additions per second, all contenders interleaved.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +13,11 @@ use crate::jeton::{Memory, Ours};
 use crate::log_only::BareLog;
 use crate::report::{load, spread};
 
-/// Runs all by turns; returns the additions per second of the exact engine.
+/// Returns the additions per second of the exact engine.
 pub fn run(folder: &Path, rounds: usize, duration: Duration) -> f64 {
     println!("\n## Durable additions, {CALLERS} callers, {COUNTERS} counters\n");
-    println!("Before: {}. {rounds} rounds of {duration:?} each, by turns; median (quartiles).\n", load());
-    let runtime = runtime();
-    let numbers = Arc::new(AtomicU64::new(1));
+    println!("Before: {}. {rounds} rounds of {duration:?} each, interleaved; median (quartiles).\n", load());
+    let (runtime, numbers) = (runtime(), Arc::new(AtomicU64::new(1)));
     let ours =
         |name: &str, memory| Arc::new(Ours::open(&folder.join(name), memory, COUNTERS, Options::default()));
     let exact = ours("exact", Memory::Exact);
@@ -35,7 +34,7 @@ pub fn run(folder: &Path, rounds: usize, duration: Duration) -> f64 {
             throughput(&runtime, &bare, &numbers, COUNTERS, duration),
             throughput(&runtime, &group, &numbers, COUNTERS, duration),
         ];
-        // The first round makes files and fills caches.
+        // The first round creates files and fills caches.
         if round > 0 {
             table.push(measured);
         }
@@ -46,17 +45,17 @@ pub fn run(folder: &Path, rounds: usize, duration: Duration) -> f64 {
         "the engine, exact",
         "the engine, without ids",
         "the engine, probabilistic at 1e-3",
-        "the bare log, no state",
+        "the log only, no state",
         "fjall, one commit per group",
     ];
     for (at, name) in names.iter().enumerate() {
         println!("| {name} | {} |", spread(table.iter().map(|row| row[at])));
     }
-    println!("\n| ratio of each round | measured | bar |\n|---|---|---|");
+    println!("\n| ratio of each round | measured | target |\n|---|---|---|");
     let ratio = |a: usize, b: usize| spread(table.iter().map(move |row| row[a] / row[b]));
     println!("| exact to fjall per group | {} | at least 2.5 |", ratio(0, 4));
-    println!("| exact to the bare log | {} | at least 0.60 |", ratio(0, 3));
-    println!("| exact to no ids at all | {} | at least 0.80 |", ratio(0, 1));
+    println!("| exact to the log only | {} | at least 0.60 |", ratio(0, 3));
+    println!("| exact to no ids | {} | at least 0.80 |", ratio(0, 1));
     println!("\nAfter: {}.", load());
     spread(table.iter().map(|row| row[0])).median
 }

@@ -3,12 +3,12 @@
 //! The checksums are seeded with the run's number and the bucket's index, so that intact bytes of another run
 //! or bucket are rejected.
 
+use jeton_core::codec::{Reader, Write as _};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Key;
-use super::encoding::{Reader, length};
+use super::encoding::{length, u32};
 
-/// Bytes of a directory entry.
 pub(super) const ENTRY_BYTES: usize = 96;
 
 /// Average number of ids in a bucket: few enough to scan, enough to keep the directory small.
@@ -40,11 +40,8 @@ pub(super) fn sum(bytes: &[u8], run: u64, bucket: u64) -> u64 {
 pub(super) struct Bucket {
     /// Offset of its records in the file.
     pub(super) start: u64,
-    /// Bytes of its records.
     pub(super) bytes: u32,
-    /// Number of records.
     pub(super) ids: u32,
-    /// Checksum of the records.
     pub(super) sum: u64,
     /// Rejects most absent ids without reading the records.
     pub(super) filter: Filter,
@@ -52,17 +49,13 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) fn encode(&self, run: u64, index: u64, out: &mut Vec<u8>) {
-        let mut entry = [0; ENTRY_BYTES];
-        let (body, check) = entry.split_at_mut(ENTRY_BYTES - 8);
-        body[..8].copy_from_slice(&self.start.to_le_bytes());
-        body[8..12].copy_from_slice(&self.bytes.to_le_bytes());
-        body[12..16].copy_from_slice(&self.ids.to_le_bytes());
-        body[16..24].copy_from_slice(&self.sum.to_le_bytes());
-        for (bytes, word) in body[24..].chunks_exact_mut(8).zip(&self.filter.0) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        check.copy_from_slice(&sum(body, run, index).to_le_bytes());
-        out.extend_from_slice(&entry);
+        let begin = out.len();
+        out.put_u64(self.start);
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(&self.ids.to_le_bytes());
+        out.put_u64(self.sum);
+        self.filter.0.iter().for_each(|word| out.put_u64(*word));
+        out.put_u64(sum(&out[begin..], run, index));
     }
 
     /// Decodes the entry, if the bytes belong to this bucket of this run.
@@ -72,10 +65,11 @@ impl Bucket {
             return None;
         }
         let mut body = Reader::new(body);
-        let (start, bytes, ids, sum) = (body.u64()?, body.u32()?, body.u32()?, body.u64()?);
+        let (start, bytes, ids) = (body.u64().ok()?, u32(&mut body)?, u32(&mut body)?);
+        let sum = body.u64().ok()?;
         let mut filter = Filter::default();
         for word in &mut filter.0 {
-            *word = body.u64()?;
+            *word = body.u64().ok()?;
         }
         Some(Self { start, bytes, ids, sum, filter })
     }
@@ -116,7 +110,6 @@ impl Filter {
 pub(super) struct Record<'a> {
     pub(super) key: &'a Key,
     pub(super) value: &'a [u8],
-    /// Bytes that it takes.
     pub(super) bytes: usize,
 }
 

@@ -5,12 +5,13 @@
 //! sweep; the next start removes what is left.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use jeton_wal::disk::Disk;
 
 use super::file_cache::FileCache;
 use super::{Error, OPEN_FILES_MAX};
+use crate::lock::lock;
 
 const RUN_SUFFIX: &str = ".run";
 
@@ -18,57 +19,49 @@ pub(super) struct Store<D: Disk> {
     pub(super) disk: Arc<D>,
     pub(super) folder: String,
     pub(super) handles: FileCache<D::File>,
-    graves: Mutex<Vec<u64>>,
+    /// Numbers of the runs whose files are to be removed.
+    removals: Mutex<Vec<u64>>,
 }
 
 impl<D: Disk> Store<D> {
     pub(super) fn new(disk: Arc<D>, folder: &str) -> Self {
         let handles = FileCache::new(OPEN_FILES_MAX);
-        Self { disk, folder: folder.into(), handles, graves: Mutex::default() }
+        Self { disk, folder: folder.into(), handles, removals: Mutex::default() }
     }
 
-    /// Path of a file in the folder.
     pub(super) fn name(&self, file: &str) -> String {
         format!("{}/{file}", self.folder)
     }
 
-    /// Path of a run.
     pub(super) fn run_name(&self, number: u64) -> String {
         self.name(&run_file(number))
     }
 
     /// Queues the file of a run for the next sweep.
-    pub(super) fn bury(&self, number: u64) {
+    pub(super) fn queue_removal(&self, number: u64) {
         self.handles.forget(number);
-        self.graves().push(number);
+        lock(&self.removals).push(number);
     }
 
     /// Removes the queued files. Files that cannot be removed stay queued.
     pub(super) fn sweep(&self) {
-        let mut graves = std::mem::take(&mut *self.graves());
-        graves.retain(|number| match self.disk.remove(&self.run_name(*number)) {
+        let mut removals = std::mem::take(&mut *lock(&self.removals));
+        removals.retain(|number| match self.disk.remove(&self.run_name(*number)) {
             Ok(()) => false,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         });
-        self.graves().append(&mut graves);
+        lock(&self.removals).append(&mut removals);
     }
 
-    /// Number of queued files.
-    pub(super) fn buried(&self) -> usize {
-        self.graves().len()
-    }
-
-    fn graves(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
-        self.graves.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn queued_removals(&self) -> usize {
+        lock(&self.removals).len()
     }
 }
 
-/// File name of a run.
 pub(super) fn run_file(number: u64) -> String {
     format!("{number:010}{RUN_SUFFIX}")
 }
 
-/// Number of the run with this file name.
 pub(super) fn run_number(file: &str) -> Option<u64> {
     let number = file.strip_suffix(RUN_SUFFIX)?.parse().ok()?;
     (run_file(number) == file).then_some(number)

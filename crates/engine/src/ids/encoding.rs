@@ -1,48 +1,10 @@
-//! Little-endian integers and variable-length lengths. Decoding never reads beyond the end.
+//! Encoding of lengths: seven bits a byte, lowest first; the top bit says that more follow.
 
-/// Decodes integers from bytes that may end too soon.
-pub(super) struct Reader<'a>(&'a [u8]);
+use jeton_core::codec::Reader;
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
-    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (head, tail) = self.0.split_at_checked(count)?;
-        self.0 = tail;
-        Some(head)
-    }
-
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    pub(super) fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_le_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(super) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// Appends a length: seven bits a byte, lowest first; the top bit says that more follow.
-#[inline]
-pub(super) fn put_length(out: &mut Vec<u8>, mut length: u32) {
-    while length >= 0x80 {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
+/// Reads a little-endian number.
+pub(super) fn u32(input: &mut Reader<'_>) -> Option<u32> {
+    Some(u32::from_le_bytes(input.take(4).ok()?.try_into().ok()?))
 }
 
 /// The length at the front, and the bytes that it takes.
@@ -59,20 +21,21 @@ pub(super) fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Bytes that a length takes.
 pub(super) fn length_bytes(length: usize) -> usize {
     (usize::BITS - (length | 1).leading_zeros()).div_ceil(7) as usize
 }
 
 #[cfg(test)]
 mod tests {
+    use jeton_core::codec::Write as _;
+
     use super::*;
 
     #[test]
     fn lengths_round_trip_in_the_predicted_bytes() {
         for number in [0, 1, 40, 127, 128, 16_383, 16_384, 65_536, (1 << 28) - 1] {
             let mut out = vec![];
-            put_length(&mut out, number);
+            out.put_varint(number);
             assert_eq!(out.len(), length_bytes(number as usize), "{number}");
             assert_eq!(length(&out), Some((number as usize, out.len())));
             assert_eq!(length(&out[..out.len() - 1]), None, "{number} cut short");

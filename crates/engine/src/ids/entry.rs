@@ -7,7 +7,6 @@ use super::Key;
 pub struct Entry<V> {
     /// The generation, ordered by expiry.
     pub generation: u64,
-    /// The id.
     pub key: Key,
     /// The dedup record; opaque to the index.
     pub value: V,

@@ -10,35 +10,12 @@ use jeton_wal::disk::is_out_of_space;
 pub enum Error {
     /// Stored bytes are not what was written.
     #[error("{file} is damaged at byte {offset}: {why}")]
-    Damaged {
-        /// The file's name on the disk.
-        file: String,
-        /// Offset in the file.
-        offset: u64,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// The disk refused. After a full disk, or too many open files, a retry works once there is room.
+    Damaged { file: String, offset: u64, why: &'static str },
+    /// The disk failed. After a full disk, or too many open files, a retry succeeds once there is space.
     #[error("cannot {what} {file}: {source}")]
-    Io {
-        /// The attempted action.
-        what: &'static str,
-        /// The file's name on the disk.
-        file: String,
-        /// The I/O error.
-        source: io::Error,
-    },
-    /// A limit is exceeded.
+    Io { what: &'static str, file: String, source: io::Error },
     #[error("{what} of {size} is beyond the limit of {max}")]
-    TooLarge {
-        /// What is too large.
-        what: &'static str,
-        /// Its size.
-        size: u64,
-        /// The limit.
-        max: u64,
-    },
-    /// The entries to be added were not in order.
+    TooLarge { what: &'static str, size: u64, max: u64 },
     #[error("entry {position} comes before its predecessor in the order of generation and key")]
     Unsorted {
         /// Position of the first entry that is out of order.

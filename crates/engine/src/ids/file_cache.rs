@@ -1,9 +1,10 @@
 //! A bounded LRU cache of open files.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Error;
+use crate::lock::lock;
 
 /// Open files by run number. A file that is evicted while in use stays open until its user drops it.
 pub(super) struct FileCache<F> {
@@ -24,7 +25,7 @@ impl<F> FileCache<F> {
 
     /// The file of a run, opened by `open` if it is not cached.
     pub(super) fn get(&self, run: u64, open: impl FnOnce() -> Result<F, Error>) -> Result<Arc<F>, Error> {
-        if let Some(file) = self.with(|handles| handles.used(run)) {
+        if let Some(file) = lock(&self.open).used(run) {
             return Ok(file);
         }
         // Two readers may both open the file: the second replaces the first, at the cost of one call.
@@ -33,32 +34,25 @@ impl<F> FileCache<F> {
         Ok(file)
     }
 
-    /// Caches an open file.
     pub(super) fn put(&self, run: u64, file: Arc<F>) {
-        let evicted = self.with(|handles| {
-            handles.uses += 1;
-            let replaced = handles.files.insert(run, (handles.uses, file));
-            let evicted = if handles.files.len() > self.max { handles.evict() } else { None };
-            (replaced, evicted)
-        });
-        // Closed here, after the lock: closing may take a while.
-        drop(evicted);
+        let mut open = lock(&self.open);
+        open.uses += 1;
+        let used = open.uses;
+        let replaced = open.files.insert(run, (used, file));
+        let evicted = if open.files.len() > self.max { open.evict() } else { None };
+        // Closing a file may take a while: do it without the lock.
+        drop(open);
+        drop((replaced, evicted));
     }
 
     /// Closes the file of a removed run.
     pub(super) fn forget(&self, run: u64) {
-        let file = self.with(|handles| handles.files.remove(&run));
+        let file = lock(&self.open).files.remove(&run);
         drop(file);
     }
 
-    /// Number of open files.
     pub(super) fn count(&self) -> usize {
-        self.with(|handles| handles.files.len())
-    }
-
-    fn with<T>(&self, action: impl FnOnce(&mut Open<F>) -> T) -> T {
-        // No code under the lock panics half way, so the state behind a poisoned lock is consistent.
-        action(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+        lock(&self.open).files.len()
     }
 }
 
@@ -94,7 +88,7 @@ mod tests {
         };
         assert!(get(1) && get(2));
         assert!(!get(1));
-        assert!(get(3), "3 is new and puts out 2");
+        assert!(get(3), "3 is new and evicts 2");
         assert!(!get(1));
         assert!(get(2));
         assert_eq!(handles.count(), 2);

@@ -1,11 +1,11 @@
 //! The header of a run: identifies the file and ties it to the manifest.
 
+use jeton_core::codec::Reader;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bucket::ENTRY_BYTES;
-use super::encoding::Reader;
+use super::encoding::u32;
 
-/// Bytes of the header.
 pub(super) const HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"jtnR";
@@ -26,11 +26,6 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Offset of the directory entry of a bucket; for the number of buckets, where the records begin.
-    pub(super) fn entry_at(&self, bucket: u64) -> u64 {
-        entry_at(bucket)
-    }
-
     /// Encodes the header. The last eight bytes are its checksum, which the manifest repeats.
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
@@ -45,12 +40,10 @@ impl Header {
         out
     }
 
-    /// Checksum of the header.
     pub(super) fn seal(&self) -> u64 {
         xxh3_64(&self.encode()[..HEADER_BYTES - 8])
     }
 
-    /// Decodes the header; an error says what is wrong.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
         let (body, check) = bytes.split_at(HEADER_BYTES - 8);
         if check != xxh3_64(body).to_le_bytes() {
@@ -58,13 +51,13 @@ impl Header {
         }
         let short = "the header is too short";
         let mut body = Reader::new(body);
-        if body.array() != Some(MAGIC) {
+        if body.take(4) != Ok(&MAGIC[..]) {
             return Err("this is not a run of ids");
         }
-        if body.u32() != Some(VERSION) {
+        if u32(&mut body) != Some(VERSION) {
             return Err("the run has a version that this program does not know");
         }
-        let mut number = || body.u64().ok_or(short);
+        let mut number = || body.u64().map_err(|_| short);
         let header = Self {
             number: number()?,
             generation: number()?,
@@ -82,7 +75,7 @@ impl Header {
     }
 }
 
-/// Offset of the directory entry of a bucket.
+/// Offset of the directory entry of a bucket; for the number of buckets, where the records begin.
 pub(super) fn entry_at(bucket: u64) -> u64 {
     HEADER_BYTES as u64 + bucket * ENTRY_BYTES as u64
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use jeton_core::mutated;
@@ -14,12 +14,13 @@ use super::directory::{Store, io_error, run_number};
 use super::encoding::length_bytes;
 use super::entry::out_of_order;
 use super::manifest::{self, MANIFEST, MANIFEST_NEW, Manifest};
-use super::merge_scheduler::MergeState;
+use super::merge_scheduler::Task;
 use super::run::Run;
 use super::scan::Scan;
-use super::version::Version;
+use super::version::{Files, Stats, Version};
 use super::writer::RunWriter;
-use super::{Entry, Error, Files, Key, NewRun, Stats};
+use super::{Entry, Error, Key, NewRun};
+use crate::lock::lock;
 
 /// The id index in one folder of a disk. All methods may be called from any thread; only the folder's owner
 /// may open it.
@@ -32,7 +33,7 @@ pub struct IdIndex<D: Disk> {
     /// Locked while the manifest is replaced. Runs of a manifest that may or may not be on disk: they stay
     /// until another manifest is durable.
     committing: Mutex<Vec<Arc<Run<D>>>>,
-    pub(super) merging: Mutex<MergeState<D>>,
+    pub(super) merging: Mutex<Option<Task<D>>>,
     /// Live runs that were found damaged: lookups in them may fail, and merges skip them.
     pub(super) damaged: Mutex<BTreeSet<u64>>,
     next_run: AtomicU64,
@@ -60,9 +61,9 @@ impl<D: Disk> IdIndex<D> {
             manifest::publish(&store)?;
         }
         let manifest = Manifest::read(&store)?;
-        let mut listing = Version::new(manifest.note.clone());
+        let mut version = Version::new(manifest.note.clone());
         for listed in &manifest.runs {
-            listing.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
+            version.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
         }
         let listed: BTreeSet<u64> = manifest.runs.iter().map(|listed| listed.number).collect();
         let orphans: Vec<u64> = numbers.difference(&listed).copied().collect();
@@ -86,14 +87,14 @@ impl<D: Disk> IdIndex<D> {
             drop(store.disk.remove(&store.name(MANIFEST_NEW)));
         }
         if removable {
-            orphans.iter().for_each(|orphan| store.bury(*orphan));
+            orphans.iter().for_each(|orphan| store.queue_removal(*orphan));
             store.sweep();
         }
         // Above every number on disk, so that a file that could not be removed does not collide.
         let next_run = numbers.last().map_or(0, |last| last.saturating_add(1)).max(manifest.next_run);
         let index = Self {
             store,
-            current: ArcSwap::from_pointee(listing),
+            current: ArcSwap::from_pointee(version),
             committing: Mutex::default(),
             merging: Mutex::default(),
             damaged: Mutex::default(),
@@ -137,11 +138,11 @@ impl<D: Disk> IdIndex<D> {
         for run in runs.iter() {
             assert!(Arc::ptr_eq(&run.0.store, &self.store), "a run is committed to the index that wrote it");
         }
-        self.replace(|listing| {
-            let mut listing = listing.clone();
-            listing.note = note.to_vec();
-            runs.iter().for_each(|run| listing.push(run.0.clone(), 0));
-            Some(listing)
+        self.replace(|version| {
+            let mut version = version.clone();
+            version.note = note.to_vec();
+            runs.iter().for_each(|run| version.push(run.0.clone(), 0));
+            Some(version)
         })?;
         runs.clear();
         Ok(())
@@ -153,10 +154,10 @@ impl<D: Disk> IdIndex<D> {
         key: &Key,
         generations: impl IntoIterator<Item = u64>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let listing = self.current.load();
+        let version = self.current.load();
         let mut scratch = Vec::new();
         for generation in generations {
-            for listed in listing.generations.get(&generation).into_iter().flatten().rev() {
+            for listed in version.generations.get(&generation).into_iter().flatten().rev() {
                 let found = listed.run.find(key, &mut scratch);
                 if let Some(value) = found.inspect_err(|error| self.note_damage(error))? {
                     return Ok(Some(value));
@@ -171,38 +172,42 @@ impl<D: Disk> IdIndex<D> {
     pub fn drop_expired(&self, before_generation: u64) -> Result<usize, Error> {
         let before_generation = before_generation + if mutated!(DropGenerationEarly) { 600_000 } else { 0 };
         let mut dropped = 0;
-        self.replace(|listing| {
-            dropped = listing.generations.range(..before_generation).count();
+        self.replace(|version| {
+            dropped = version.generations.range(..before_generation).count();
             // Called often, mostly with nothing to drop.
-            (dropped > 0).then(|| listing.from(before_generation))
+            (dropped > 0).then(|| version.from(before_generation))
         })?;
-        self.give_up_unlisted_merge();
+        self.drop_unlisted_merge();
         self.store.sweep();
         Ok(dropped)
     }
 
-    /// Statistics of the index.
     pub fn stats(&self) -> Stats {
         let stats = self.current.load().stats();
         let damaged = lock(&self.damaged).len();
-        Stats { buried: self.store.buried(), open_files: self.store.handles.count(), damaged, ..stats }
+        Stats {
+            queued_removals: self.store.queued_removals(),
+            open_files: self.store.handles.count(),
+            damaged,
+            ..stats
+        }
     }
 
     /// The live files, for a copy. None is removed while the returned value lives.
     pub fn files(&self) -> Result<Files<D>, Error> {
-        let listing = self.current.load_full();
-        let manifest = listing.manifest(self.next_run.load(Ordering::Relaxed)).encode()?;
+        let version = self.current.load_full();
+        let manifest = version.manifest(self.next_run.load(Ordering::Relaxed)).encode()?;
         Ok(Files {
-            runs: listing.runs().map(|listed| self.store.run_name(listed.run.header.number)).collect(),
+            runs: version.runs().map(|listed| self.store.run_name(listed.run.header.number)).collect(),
             manifest: (self.store.name(MANIFEST), manifest),
-            _listing: listing,
+            _version: version,
         })
     }
 
     /// Reads and checks every record of every run.
     pub fn verify(&self) -> Result<(), Error> {
-        let listing = self.current.load_full();
-        for listed in listing.runs() {
+        let version = self.current.load_full();
+        for listed in version.runs() {
             Scan::new(&listed.run).and_then(Scan::finish).inspect_err(|error| self.note_damage(error))?;
         }
         Ok(())
@@ -263,13 +268,7 @@ impl<D: Disk> IdIndex<D> {
         }
     }
 
-    /// Number for a new run.
     pub(super) fn next_number(&self) -> u64 {
         self.next_run.fetch_add(1, Ordering::SeqCst)
     }
-}
-
-/// Code under these locks replaces state as a whole, so a panic leaves nothing half done.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

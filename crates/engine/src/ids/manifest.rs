@@ -11,15 +11,15 @@
 //! It is replaced as a whole: written under another name, synced, renamed. It exists from the first start on,
 //! so a folder with runs and without a manifest has lost it, and is not taken for an empty one.
 
+use jeton_core::codec::{Reader, Write as _};
 use xxhash_rust::xxh3::xxh3_64;
 
 use jeton_wal::disk::{Disk, DiskFile};
 
 use super::directory::{Store, io_error, read_error};
-use super::encoding::Reader;
+use super::encoding::u32;
 use super::{Error, NOTE_BYTES_MAX, RUNS_MAX};
 
-/// File name of the manifest.
 pub(super) const MANIFEST: &str = "manifest";
 
 /// File name of the next manifest before its rename.
@@ -38,7 +38,6 @@ pub(super) struct Manifest {
     pub(super) runs: Vec<ManifestEntry>,
 }
 
-/// A run as listed in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ManifestEntry {
     pub(super) number: u64,
@@ -59,45 +58,42 @@ impl Manifest {
         out.extend_from_slice(&self.note);
         out.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
         for run in &self.runs {
-            for number in [run.number, run.generation, run.seal] {
-                out.extend_from_slice(&number.to_le_bytes());
-            }
+            [run.number, run.generation, run.seal].into_iter().for_each(|number| out.put_u64(number));
             out.push(run.tier);
         }
         out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
         Ok(out)
     }
 
-    /// Decodes the manifest; an error says what is wrong.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (body, check) = bytes.split_last_chunk().ok_or("the manifest is too short")?;
         if *check != xxh3_64(body).to_le_bytes() {
             return Err("the manifest's checksum does not fit");
         }
         let mut body = Reader::new(body);
-        if body.array() != Some(MAGIC) {
+        if body.take(4) != Ok(&MAGIC[..]) {
             return Err("this is not a manifest of ids");
         }
-        if body.u32() != Some(VERSION) {
+        if u32(&mut body) != Some(VERSION) {
             return Err("the manifest has a version that this program does not know");
         }
-        let manifest = Self::decode_body(&mut body).filter(|_| body.is_empty());
+        let manifest = Self::decode_body(&mut body).filter(|_| body.rest().is_empty());
         manifest.ok_or("the manifest's length does not fit its content")
     }
 
     fn decode_body(body: &mut Reader<'_>) -> Option<Self> {
-        let next_run = body.u64()?;
-        let note_bytes = body.u32()?;
-        let note = body.take(note_bytes as usize)?.to_vec();
+        let next_run = body.u64().ok()?;
+        let note_bytes = u32(body)?;
+        let note = body.take(note_bytes as usize).ok()?.to_vec();
         let mut runs = Vec::new();
-        for _ in 0..body.u32()? {
-            let (number, generation, seal) = (body.u64()?, body.u64()?, body.u64()?);
-            runs.push(ManifestEntry { number, generation, seal, tier: body.u8()? });
+        for _ in 0..u32(body)? {
+            let mut number = || body.u64().ok();
+            let (number, generation, seal) = (number()?, number()?, number()?);
+            runs.push(ManifestEntry { number, generation, seal, tier: body.u8().ok()? });
         }
         Some(Self { next_run, note, runs })
     }
 
-    /// Reads the manifest of a folder that has one.
     pub(super) fn read<D: Disk>(store: &Store<D>) -> Result<Self, Error> {
         let name = store.name(MANIFEST);
         let damaged = |offset, why| Error::Damaged { file: name.clone(), offset, why };

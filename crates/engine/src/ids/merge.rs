@@ -17,7 +17,6 @@ pub(super) struct Merge<D: Disk> {
     tier: u8,
     /// Newest first, so that of equal keys the newest comes first. Without those at their end.
     scans: Vec<Scan<D>>,
-    /// The current key of each.
     keys: Vec<u128>,
     writer: RunWriter<D>,
 }
@@ -27,7 +26,6 @@ pub(super) struct Merged<D: Disk> {
     /// The merged runs, oldest first.
     pub(super) inputs: Vec<Arc<Run<D>>>,
     pub(super) output: Arc<Run<D>>,
-    /// Tier of the result.
     pub(super) tier: u8,
 }
 
@@ -50,7 +48,6 @@ impl<D: Disk> Merge<D> {
         Ok(Self { inputs, tier, scans, keys, writer })
     }
 
-    /// The runs being merged, oldest first.
     pub(super) fn inputs(&self) -> &[Arc<Run<D>>] {
         &self.inputs
     }

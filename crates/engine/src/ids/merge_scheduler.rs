@@ -4,24 +4,13 @@ use std::sync::Arc;
 
 use jeton_wal::disk::Disk;
 
-use super::index::lock;
 use super::merge::{Merge, Merged};
 use super::run::Run;
 use super::{Error, IdIndex};
+use crate::lock::lock;
 
-/// The merge in progress, if there is one.
-pub(super) struct MergeState<D: Disk> {
-    /// Taken out while it is worked on: a merge that fails or panics is never continued.
-    task: Option<Task<D>>,
-}
-
-impl<D: Disk> Default for MergeState<D> {
-    fn default() -> Self {
-        Self { task: None }
-    }
-}
-
-enum Task<D: Disk> {
+/// A merge in progress. It is taken out of its mutex for each step: a merge that fails or panics is never continued.
+pub(super) enum Task<D: Disk> {
     Merge(Box<Merge<D>>),
     /// Everything is copied; the manifest is not replaced yet.
     List(Merged<D>),
@@ -48,8 +37,8 @@ impl<D: Disk> IdIndex<D> {
         more
     }
 
-    fn merge_step(&self, merging: &mut MergeState<D>, bytes: u64) -> Result<bool, Error> {
-        let task = match merging.task.take() {
+    fn merge_step(&self, merging: &mut Option<Task<D>>, bytes: u64) -> Result<bool, Error> {
+        let task = match merging.take() {
             Some(task) if self.lists_all(task.inputs()) => task,
             _ => {
                 let Some((tier, inputs)) = self.current.load().full_tier(&lock(&self.damaged)) else {
@@ -63,7 +52,7 @@ impl<D: Disk> IdIndex<D> {
             Task::List(merged) => merged,
             Task::Merge(mut merge) => {
                 if !merge.step(bytes).inspect_err(|error| self.note_damage(error))? {
-                    merging.task = Some(Task::Merge(merge));
+                    *merging = Some(Task::Merge(merge));
                     return Ok(true);
                 }
                 merge.finish()?
@@ -74,10 +63,10 @@ impl<D: Disk> IdIndex<D> {
             return Ok(true);
         }
         // False if the generation was dropped meanwhile: then the merged run is dropped with it.
-        let listed = self.replace(|listing| listing.merged(&merged.inputs, &merged.output, merged.tier));
+        let listed = self.replace(|version| version.merged(&merged.inputs, &merged.output, merged.tier));
         if let Err(error) = listed {
             if !self.is_nameless(&merged.output) {
-                merging.task = Some(Task::List(merged));
+                *merging = Some(Task::List(merged));
             }
             return Err(error);
         }
@@ -86,17 +75,17 @@ impl<D: Disk> IdIndex<D> {
     }
 
     /// Drops a merge whose runs are not live any more.
-    pub(super) fn give_up_unlisted_merge(&self) {
+    pub(super) fn drop_unlisted_merge(&self) {
         // A merge that is being worked on finds out in its next step.
         let Ok(mut merging) = self.merging.try_lock() else { return };
-        if merging.task.as_ref().is_some_and(|task| !self.lists_all(task.inputs())) {
-            merging.task = None;
+        if merging.as_ref().is_some_and(|task| !self.lists_all(task.inputs())) {
+            *merging = None;
         }
     }
 
     fn lists_all(&self, runs: &[Arc<Run<D>>]) -> bool {
-        let listing = self.current.load();
-        runs.iter().all(|run| listing.contains(run))
+        let version = self.current.load();
+        runs.iter().all(|run| version.contains(run))
     }
 }
 
@@ -138,9 +127,9 @@ mod tests {
         let names: Vec<String> = old.runs().map(|listed| listed.run.name()).collect();
         assert!(names.iter().all(|name| disk.bytes(name).is_some()));
         drop(old);
-        assert_eq!(index.stats().buried, TIER_RUNS, "a reader removes nothing itself");
+        assert_eq!(index.stats().queued_removals, TIER_RUNS, "a reader removes nothing itself");
         index.merge(1).unwrap();
-        assert_eq!(index.stats().buried, 0);
+        assert_eq!(index.stats().queued_removals, 0);
         assert!(names.iter().all(|name| disk.bytes(name).is_none()));
     }
 

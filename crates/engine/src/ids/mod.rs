@@ -8,7 +8,7 @@
 //! Invariants:
 //! - *No memory per id.* A run costs its entry in the list and, while in use, a file handle; both are
 //!   bounded.
-//! - *Damage is an error, never "not found".* Every byte that an answer depends on is checksummed, and the
+//! - *Damage is an error, never "not found".* Every byte that a result depends on is checksummed, and the
 //!   checksums include their position, so that bytes of another file or position are rejected.
 //! - *The manifest decides.* A run is live once a durable manifest lists it; a file is removed only after a
 //!   durable manifest no longer lists it and no reader uses it. A crash at any point leaves the state of some
@@ -49,8 +49,6 @@ mod merge;
 mod merge_scheduler;
 mod run;
 mod scan;
-mod snapshot_files;
-mod stats;
 mod version;
 mod writer;
 
@@ -58,13 +56,11 @@ pub use entry::{Entry, sort};
 pub use error::Error;
 pub use index::IdIndex;
 pub use run::NewRun;
-pub use snapshot_files::Files;
-pub use stats::Stats;
+pub use version::{Files, Stats};
 
 /// An id in the index: a keyed hash, so uniformly distributed whatever clients choose.
 pub type Key = [u8; 16];
 
-/// Maximum bytes of a value.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 
 /// Maximum bytes of the caller's note in the manifest.

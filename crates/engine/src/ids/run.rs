@@ -10,24 +10,21 @@ use jeton_wal::disk::{Disk, DiskFile};
 
 use super::bucket::{self, Bucket, ENTRY_BYTES, bucket_of, sum};
 use super::directory::{Store, read_error};
-use super::header::{HEADER_BYTES, Header};
+use super::header::{HEADER_BYTES, Header, entry_at};
 use super::{Error, Key};
 
 /// A run that no manifest lists yet. If it is dropped before the commit, its file is removed.
 pub struct NewRun<D: Disk>(pub(super) Arc<Run<D>>);
 
 impl<D: Disk> NewRun<D> {
-    /// Generation of its ids.
     pub fn generation(&self) -> u64 {
         self.0.header.generation
     }
 
-    /// Number of ids.
     pub fn ids(&self) -> u64 {
         self.0.header.ids
     }
 
-    /// Bytes of its file.
     pub fn bytes(&self) -> u64 {
         self.0.header.size
     }
@@ -89,7 +86,7 @@ impl<D: Disk> Run<D> {
         let file = self.file()?;
         let index = bucket_of(number, self.header.buckets);
         let mut entry = [0; ENTRY_BYTES];
-        self.read(&file, &mut entry, self.header.entry_at(index))?;
+        self.read(&file, &mut entry, entry_at(index))?;
         let bucket = self.bucket(&entry, index)?;
         if bucket.ids == 0 || !bucket.filter.may_contain(number) {
             return Ok(None);
@@ -102,15 +99,12 @@ impl<D: Disk> Run<D> {
         Ok(value.map(<[u8]>::to_vec))
     }
 
-    /// The bucket that a directory entry describes.
     pub(super) fn bucket(&self, entry: &[u8], index: u64) -> Result<Bucket, Error> {
-        let at = self.header.entry_at(index);
+        let at = entry_at(index);
         let bucket = Bucket::decode(entry, self.header.number, index)
             .ok_or_else(|| self.damaged(at, "the checksum of the directory entry does not fit"))?;
         let end = bucket.start.checked_add(bucket.bytes.into());
-        if bucket.start < self.header.entry_at(self.header.buckets)
-            || end.is_none_or(|end| end > self.header.size)
-        {
+        if bucket.start < entry_at(self.header.buckets) || end.is_none_or(|end| end > self.header.size) {
             return Err(self.damaged(at, "the directory entry leads out of the file"));
         }
         Ok(bucket)
@@ -141,7 +135,7 @@ impl<D: Disk> Run<D> {
 impl<D: Disk> Drop for Run<D> {
     fn drop(&mut self) {
         if !self.is_kept() {
-            self.store.bury(self.header.number);
+            self.store.queue_removal(self.header.number);
         }
     }
 }

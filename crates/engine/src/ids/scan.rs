@@ -7,7 +7,7 @@ use jeton_wal::disk::Disk;
 
 use super::Error;
 use super::bucket::{ENTRY_BYTES, Record};
-use super::header::digest;
+use super::header::{digest, entry_at};
 use super::run::Run;
 
 /// Buckets read at once; about 256 KiB.
@@ -34,7 +34,7 @@ pub(super) struct Scan<D: Disk> {
 impl<D: Disk> Scan<D> {
     /// Starts before the first record.
     pub(super) fn new(run: &Arc<Run<D>>) -> Result<Self, Error> {
-        let first = run.header.entry_at(run.header.buckets);
+        let first = entry_at(run.header.buckets);
         Ok(Self {
             run: run.clone(),
             file: run.file()?,
@@ -91,13 +91,13 @@ impl<D: Disk> Scan<D> {
         let run = &self.run;
         let count = PIECE_BUCKETS.min(run.header.buckets - self.next_bucket);
         self.entries.resize(count as usize * ENTRY_BYTES, 0);
-        run.read(&self.file, &mut self.entries, run.header.entry_at(self.next_bucket))?;
+        run.read(&self.file, &mut self.entries, entry_at(self.next_bucket))?;
         let mut end = self.next_offset;
         let mut buckets = Vec::with_capacity(count as usize);
         for (entry, index) in self.entries.chunks_exact(ENTRY_BYTES).zip(self.next_bucket..) {
             let bucket = run.bucket(entry, index)?;
             if bucket.start != end {
-                return Err(run.damaged(run.header.entry_at(index), "the buckets do not join"));
+                return Err(run.damaged(entry_at(index), "the buckets do not join"));
             }
             end += u64::from(bucket.bytes);
             self.digest = digest(self.digest, bucket.sum);

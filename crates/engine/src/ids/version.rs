@@ -8,7 +8,6 @@ use jeton_wal::disk::Disk;
 use super::TIER_RUNS;
 use super::manifest::{Manifest, ManifestEntry};
 use super::run::Run;
-use super::stats::Stats;
 
 /// A live run and its tier: the number of merges that its oldest ids went through.
 pub(super) struct TieredRun<D: Disk> {
@@ -71,8 +70,8 @@ impl<D: Disk> Version<D> {
     /// The version with one run in place of those it was merged from; `None` if they are not all listed any
     /// more.
     pub(super) fn merged(&self, inputs: &[Arc<Run<D>>], output: &Arc<Run<D>>, tier: u8) -> Option<Self> {
-        let mut listing = self.clone();
-        let runs = listing.generations.get_mut(&output.header.generation)?;
+        let mut version = self.clone();
+        let runs = version.generations.get_mut(&output.header.generation)?;
         let first = inputs.first()?.header.number;
         let at = runs.iter().position(|listed| listed.run.header.number == first)?;
         let numbers = runs.get(at..at + inputs.len())?.iter().map(|listed| listed.run.header.number);
@@ -80,10 +79,9 @@ impl<D: Disk> Version<D> {
             return None;
         }
         runs.splice(at..at + inputs.len(), [TieredRun { run: output.clone(), tier }]);
-        Some(listing)
+        Some(version)
     }
 
-    /// The version without the generations before this one.
     pub(super) fn from(&self, generation: u64) -> Self {
         let live = self.generations.range(generation..);
         Self { generations: live.map(|(of, runs)| (*of, runs.clone())).collect(), note: self.note.clone() }
@@ -111,4 +109,33 @@ impl<D: Disk> Version<D> {
         }
         stats
     }
+}
+
+/// Statistics of the index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    pub runs: usize,
+    pub bytes: u64,
+    /// Number of ids in them. An id that was added twice counts twice until its runs are merged.
+    pub ids: u64,
+    pub generations: usize,
+    /// Live runs found damaged since the index was opened.
+    pub damaged: usize,
+    /// Files to be removed.
+    pub queued_removals: usize,
+    pub open_files: usize,
+}
+
+/// The live files at one moment. While this value exists, none of them is removed; none ever changes.
+///
+/// A backup copies the runs, then writes the manifest's bytes under the manifest's name: the manifest on disk
+/// may be a later one by then.
+pub struct Files<D: Disk> {
+    /// Paths of the runs.
+    pub runs: Vec<String>,
+    /// Path and content of the manifest that lists exactly these runs.
+    pub manifest: (String, Vec<u8>),
+    /// Keeps the files.
+    pub(super) _version: Arc<Version<D>>,
 }

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use jeton_core::codec::Write as _;
 use jeton_wal::disk::{Disk, DiskFile};
 
 use super::bucket::{Bucket, bucket_of, sum};
 use super::directory::{Store, io_error};
-use super::encoding::put_length;
 use super::header::{Header, digest, entry_at};
 use super::run::Run;
 use super::{Error, VALUE_BYTES_MAX};
@@ -78,7 +78,7 @@ impl<D: Disk> RunWriter<D> {
         })
     }
 
-    /// Appends a record. A record with the key of the one before it is skipped: the first wins.
+    /// Appends a record. A record with the key of the one before it is skipped.
     pub(super) fn push(&mut self, key: u128, value: &[u8]) -> Result<(), Error> {
         if value.len() > VALUE_BYTES_MAX {
             let (size, max) = (value.len() as u64, VALUE_BYTES_MAX as u64);
@@ -86,8 +86,7 @@ impl<D: Disk> RunWriter<D> {
         }
         if self.admit(key)? {
             self.records.extend_from_slice(&key.to_be_bytes());
-            put_length(&mut self.records, value.len() as u32);
-            self.records.extend_from_slice(value);
+            self.records.put_bytes(value);
         }
         Ok(())
     }
@@ -108,7 +107,7 @@ impl<D: Disk> RunWriter<D> {
             return Ok(false);
         }
         // A file out of order would silently lose keys.
-        assert!(self.last < Some(key), "records come to a run in order");
+        assert!(self.last < Some(key), "records of a run are in order");
         self.last = Some(key);
         let bucket = bucket_of(key, self.buckets);
         if bucket != self.open_index {
@@ -194,24 +193,19 @@ impl<D: Disk> RunWriter<D> {
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
-        match &self.file {
-            Some(file) => file.write_at(bytes, offset).map_err(io_error("write", &self.name)),
-            None => Ok(()),
-        }
+        let written = self.file.as_ref().map_or(Ok(()), |file| file.write_at(bytes, offset));
+        written.map_err(io_error("write", &self.name))
     }
 
     fn sync(&self) -> Result<(), Error> {
-        match &self.file {
-            Some(file) => file.sync().map_err(io_error("sync", &self.name)),
-            None => Ok(()),
-        }
+        self.file.as_ref().map_or(Ok(()), DiskFile::sync).map_err(io_error("sync", &self.name))
     }
 }
 
 impl<D: Disk> Drop for RunWriter<D> {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            self.store.bury(self.number);
+            self.store.queue_removal(self.number);
             // At once: a run that failed for lack of space gives its own space back.
             self.store.sweep();
         }

@@ -12,11 +12,8 @@ use crate::ids::IdIndex;
 use crate::response::EngineError;
 use crate::values::{Values, cell_key};
 
-/// The stores behind a shard's memory.
 pub struct Stores<V, D: Disk> {
-    /// The value store.
     pub values: Arc<V>,
-    /// The id index.
     pub ids: Arc<IdIndex<D>>,
 }
 

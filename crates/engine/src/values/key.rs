@@ -8,26 +8,18 @@ const PARTITION: u8 = 2;
 const SESSION: u8 = 3;
 const BRANCH: u8 = 4;
 
-/// A decoded key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowKey {
-    /// A partition.
     Partition(PartitionId),
-    /// A client of a partition.
     Session(PartitionId, Client),
-    /// A prepared branch of a partition.
     Branch(PartitionId, BranchName),
 }
 
 impl RowKey {
-    /// First byte of partition keys.
     pub const PARTITIONS: u8 = PARTITION;
-    /// First byte of session keys.
     pub const SESSIONS: u8 = SESSION;
-    /// First byte of branch keys.
     pub const BRANCHES: u8 = BRANCH;
 
-    /// Decodes the key of a partition, a session or a branch.
     pub fn read(key: &[u8]) -> Option<Self> {
         match key {
             [PARTITION, a, b] => Some(Self::Partition(PartitionId(u16::from_be_bytes([*a, *b])))),
@@ -43,14 +35,18 @@ impl RowKey {
             _ => None,
         }
     }
+
+    pub fn partition(&self) -> PartitionId {
+        match self {
+            Self::Partition(id) | Self::Session(id, _) | Self::Branch(id, _) => *id,
+        }
+    }
 }
 
-/// Whether this is the key of a cell.
 pub(super) fn is_cell(key: &[u8]) -> bool {
     key.first() == Some(&CELL)
 }
 
-/// Appends the key of a cell.
 pub fn cell_key(cell: &Cell, key: &mut Vec<u8>) {
     key.push(CELL);
     key.extend_from_slice(cell.as_bytes());
@@ -78,7 +74,6 @@ impl CellKeys {
         Self { prefix, after }
     }
 
-    /// The common prefix.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
@@ -97,13 +92,11 @@ impl CellKeys {
     }
 }
 
-/// The key of a partition.
 pub fn partition_key(partition: PartitionId) -> Vec<u8> {
     let [a, b] = partition.0.to_be_bytes();
     vec![PARTITION, a, b]
 }
 
-/// The key of a session.
 pub fn session_key(partition: PartitionId, client: &Client) -> Vec<u8> {
     let mut key = vec![SESSION];
     key.extend_from_slice(&partition.0.to_be_bytes());
@@ -112,7 +105,6 @@ pub fn session_key(partition: PartitionId, client: &Client) -> Vec<u8> {
     key
 }
 
-/// The key of a prepared branch.
 pub fn branch_key(partition: PartitionId, name: &BranchName) -> Vec<u8> {
     let mut key = vec![BRANCH];
     key.extend_from_slice(&partition.0.to_be_bytes());

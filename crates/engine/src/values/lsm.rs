@@ -13,12 +13,14 @@ use std::sync::Arc;
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
-use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter};
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter, Table,
+};
 
 use super::ttl_filter::ExpiryHorizon;
 use super::version_edit::VersionEdits;
 use super::version_pointer::VersionPointer;
-use super::{CellKeys, LsmFiles, Rows, Values, ValuesError};
+use super::{CellKeys, Rows, Values, ValuesError};
 
 /// Readers need the latest version only, no snapshot: a compaction may drop any other.
 const LATEST: SeqNo = SeqNo::MAX;
@@ -26,9 +28,7 @@ const LATEST: SeqNo = SeqNo::MAX;
 /// Memory and files that the tree may use.
 #[derive(Debug, Clone)]
 pub struct LsmOptions {
-    /// Bytes of the block cache.
     pub block_cache_bytes: u64,
-    /// Maximum number of open files.
     pub open_files_max: usize,
 }
 
@@ -38,13 +38,12 @@ impl Default for LsmOptions {
     }
 }
 
-/// Rows in an LSM tree.
 pub struct LsmValues {
-    tree: AnyTree,
+    pub(super) tree: AnyTree,
     visible: SequenceNumberCounter,
-    merging: Arc<Leveled>,
-    steps: VersionEdits,
-    reached: ExpiryHorizon,
+    strategy: Arc<Leveled>,
+    pub(super) edits: VersionEdits,
+    expiry: ExpiryHorizon,
 }
 
 fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
@@ -61,13 +60,13 @@ impl LsmValues {
         let files = VersionPointer::new(folder);
         // The tree is about to remove what its current version does not list.
         files.make_durable().map_err(|error| unusable(&error))?;
-        let reached = ExpiryHorizon::default();
+        let expiry = ExpiryHorizon::default();
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
         let tree = Config::new(folder, next.clone(), visible.clone())
             .use_cache(Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)))
             .use_descriptor_table(Some(open_files.clone()))
             .filter_policy(FilterPolicy::all(bloom))
-            .with_compaction_filter_factory(Some(Arc::new(reached.clone())))
+            .with_compaction_filter_factory(Some(Arc::new(expiry.clone())))
             // Everything goes through the cache, so that its size bounds the memory.
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
@@ -76,29 +75,44 @@ impl LsmValues {
         let highest = tree.get_highest_seqno().map_or(0, |seqno| seqno + 1);
         next.set(highest);
         visible.set(highest);
-        let steps = VersionEdits::new(tree.clone(), files, open_files);
-        Ok(Self { tree, visible, merging: Arc::new(Leveled::default()), steps, reached })
+        let edits = VersionEdits::new(tree.clone(), files, open_files);
+        Ok(Self { tree, visible, strategy: Arc::new(Leveled::default()), edits, expiry })
     }
 
     /// The live files, for a copy, while no thread changes the tree. None is removed while the returned value
     /// lives.
     pub fn files(&self) -> Result<LsmFiles, ValuesError> {
-        LsmFiles::of(&self.tree, &self.steps.folder)
+        let version = self.tree.current_version();
+        let number = version.id();
+        let bytes = self.edits.folder.read_version(number);
+        let bytes = bytes.map_err(|error| ValuesError(format!("cannot read version {number}: {error}")))?;
+        let pointer = (VersionPointer::CURRENT.to_owned(), VersionPointer::pointer(number, &bytes));
+        // The pointer is last, as when the tree writes it.
+        let small = vec![(VersionPointer::version_file(number), bytes), pointer];
+        Ok(LsmFiles { tables: version.iter_tables().cloned().collect(), small })
     }
 
-    #[cfg(test)]
-    pub(super) fn tree(&self) -> &AnyTree {
-        &self.tree
-    }
-
-    #[cfg(test)]
-    pub(super) fn steps(&self) -> &VersionEdits {
-        &self.steps
-    }
-
-    /// Bytes on disk.
     pub fn disk_bytes(&self) -> u64 {
         self.tree.disk_space()
+    }
+}
+
+/// The live files of the tree at one moment. While this value lives, no table of it is removed; none ever
+/// changes.
+///
+/// A backup copies the tables under their names, then writes the small files with their contents of that
+/// moment.
+pub struct LsmFiles {
+    /// A reference to a table keeps its file.
+    tables: Vec<Table>,
+    /// The other files: their names in the tree's folder, and their contents.
+    pub small: Vec<(String, Vec<u8>)>,
+}
+
+impl LsmFiles {
+    /// File names of the tables in the tree's folder.
+    pub fn tables(&self) -> impl Iterator<Item = String> {
+        self.tables.iter().map(|table| format!("{}/{}", VersionPointer::TABLES, table.id()))
     }
 }
 
@@ -132,7 +146,7 @@ impl Values for LsmValues {
         if rows.is_empty() {
             return Ok(());
         }
-        self.steps.ingest(|| {
+        self.edits.ingest(|| {
             let mut ingestion = self.tree.ingestion().map_err(failed("begin a checkpoint"))?;
             for (key, row) in rows.iter() {
                 match row {
@@ -146,12 +160,12 @@ impl Values for LsmValues {
         })
     }
 
-    fn compact(&self, reached: u64) -> Result<bool, ValuesError> {
-        self.reached.set(reached);
+    fn compact(&self, expired: u64) -> Result<bool, ValuesError> {
+        self.expiry.set(expired);
         let shape = || (self.tree.l0_run_count(), self.tree.table_count(), self.tree.next_table_id());
-        self.steps.merge(|| {
+        self.edits.merge(|| {
             let before = shape();
-            self.tree.compact(self.merging.clone(), self.visible.get()).map_err(failed("merge tables"))?;
+            self.tree.compact(self.strategy.clone(), self.visible.get()).map_err(failed("merge tables"))?;
             Ok(shape() != before)
         })
     }

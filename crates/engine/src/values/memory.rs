@@ -2,37 +2,40 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
-use super::ttl_filter::is_over;
+use super::ttl_filter::has_expired;
 use super::{CellKeys, Rows, Values, ValuesError};
+use crate::lock::lock;
 
-/// Rows in memory.
 #[derive(Debug, Default)]
 pub struct MemoryValues {
     rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
-    failing: Mutex<Option<String>>,
+    unreadable: AtomicBool,
 }
 
 impl MemoryValues {
     fn rows(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.rows)
     }
 
-    /// Makes every change fail with this message from now on, or succeed again.
-    pub fn set_failing(&self, why: Option<&str>) {
-        *self.failing.lock().unwrap_or_else(PoisonError::into_inner) = why.map(Into::into);
+    /// Sets whether every [`get`](Values::get) fails.
+    pub fn set_unreadable(&self, unreadable: bool) {
+        self.unreadable.store(unreadable, Ordering::Relaxed);
     }
 
-    /// A store with the same rows.
     #[must_use]
     pub fn copy(&self) -> Self {
-        Self { rows: Mutex::new(self.rows().clone()), failing: Mutex::default() }
+        Self { rows: Mutex::new(self.rows().clone()), unreadable: AtomicBool::new(false) }
     }
 }
 
 impl Values for MemoryValues {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ValuesError> {
+        if self.unreadable.load(Ordering::Relaxed) {
+            return Err(ValuesError("unreadable".into()));
+        }
         Ok(self.rows().get(key).cloned())
     }
 
@@ -53,9 +56,6 @@ impl Values for MemoryValues {
 
     fn replace(&self, changes: &Rows) -> Result<(), ValuesError> {
         assert!(changes.iter().is_sorted_by(|a, b| a.0 < b.0), "rows are stored in order");
-        if let Some(why) = &*self.failing.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Err(ValuesError(why.clone()));
-        }
         let mut rows = self.rows();
         for (key, row) in changes.iter() {
             match row {
@@ -66,8 +66,8 @@ impl Values for MemoryValues {
         Ok(())
     }
 
-    fn compact(&self, reached: u64) -> Result<bool, ValuesError> {
-        self.rows().retain(|key, row| !is_over(key, row, reached));
+    fn compact(&self, expired: u64) -> Result<bool, ValuesError> {
+        self.rows().retain(|key, row| !has_expired(key, row, expired));
         Ok(false)
     }
 

@@ -10,21 +10,20 @@
 //! | 1 | the cell | its content |
 //! | 2 | partition (2 bytes, highest first) | the partition: slot, time, session floors |
 //! | 3 | partition (2), table (4), client | a session |
+//! | 4 | partition (2), name | a prepared branch |
 
 mod key;
 mod lsm;
 mod memory;
 mod row_batch;
-mod snapshot_files;
 mod ttl_filter;
 mod version_edit;
 mod version_pointer;
 
 pub use key::{CellKeys, RowKey, branch_key, cell_key, partition_key, session_key};
-pub use lsm::{LsmOptions, LsmValues};
+pub use lsm::{LsmFiles, LsmOptions, LsmValues};
 pub use memory::MemoryValues;
 pub use row_batch::Rows;
-pub use snapshot_files::LsmFiles;
 
 /// An error of the value store. The message names the action and the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,22 +32,21 @@ pub struct ValuesError(pub String);
 
 /// A store of rows, sorted by key.
 pub trait Values: Send + Sync + 'static {
-    /// The row with this key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ValuesError>;
 
     /// All rows whose key begins with this byte, in order.
     fn scan(&self, first: u8, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError>;
 
-    /// The first keys of the range, in order, at most `max`.
+    /// The first keys of the range, in order, at most `limit`.
     fn keys(&self, keys: &CellKeys, limit: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), ValuesError>;
 
     /// Stores and removes rows (sorted by key, each key once), atomically; durable when it returns.
     fn replace(&self, rows: &Rows) -> Result<(), ValuesError>;
 
-    /// Does some compaction; true if there may be more to do. `time` is in milliseconds since 1970: the
-    /// durable log has reached it, and everything the store lacks was decided then or later. So values that
-    /// expired before it may be dropped.
-    fn compact(&self, reached: u64) -> Result<bool, ValuesError>;
+    /// Does some compaction; true if there may be more to do. Values that have expired at `expired`, in milliseconds
+    /// since 1970, may be dropped: the durable log has reached that time, and what the store lacks was decided then or
+    /// later.
+    fn compact(&self, expired: u64) -> Result<bool, ValuesError>;
 
     /// Number of overdue compactions: beyond some point writers must wait.
     fn pending_compactions(&self) -> usize;

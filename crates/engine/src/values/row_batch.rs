@@ -48,12 +48,10 @@ impl Rows {
         );
     }
 
-    /// Adds all rows of another batch.
     pub fn append(&mut self, other: &Self) {
         other.iter().for_each(|(key, row)| self.push_bytes(key, row));
     }
 
-    /// Sorts the rows by key.
     pub fn sort(&mut self) {
         let Self { heads, bytes } = self;
         heads.sort_unstable_by_key(|head| &bytes[head.key()]);
@@ -64,7 +62,6 @@ impl Rows {
         self.heads.iter().map(|head| (&self.bytes[head.key()], head.row().map(|row| &self.bytes[row])))
     }
 
-    /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }

@@ -26,19 +26,19 @@ impl ExpiryHorizon {
 
 impl Factory for ExpiryHorizon {
     fn name(&self) -> &str {
-        "values that are over"
+        "expired values"
     }
 
     fn make_filter(&self, _: &lsm_tree::compaction::filter::Context) -> Box<dyn CompactionFilter> {
-        Box::new(Over { millis: self.0.load(Ordering::Relaxed) })
+        Box::new(ExpiryFilter { millis: self.0.load(Ordering::Relaxed) })
     }
 }
 
-struct Over {
+struct ExpiryFilter {
     millis: u64,
 }
 
-impl CompactionFilter for Over {
+impl CompactionFilter for ExpiryFilter {
     fn filter_item(
         &mut self,
         item: ItemAccessor<'_>,
@@ -47,14 +47,14 @@ impl CompactionFilter for Over {
         if !is_cell(item.key()) {
             return Ok(Verdict::Keep);
         }
-        let over = is_over(item.key(), &item.value()?, self.millis);
-        Ok(if over { Verdict::Remove } else { Verdict::Keep })
+        let expired = has_expired(item.key(), &item.value()?, self.millis);
+        Ok(if expired { Verdict::Remove } else { Verdict::Keep })
     }
 }
 
 /// Whether this is the row of a cell whose value has expired at this time. A row that cannot be decoded is
 /// kept, so that a read reports it.
-pub(super) fn is_over(key: &[u8], row: &[u8], millis: u64) -> bool {
+pub(super) fn has_expired(key: &[u8], row: &[u8], millis: u64) -> bool {
     is_cell(key) && Value::decode(&mut Reader::new(row)).is_ok_and(|value| value.at(millis).is_none())
 }
 

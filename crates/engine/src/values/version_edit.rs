@@ -16,19 +16,20 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use lsm_tree::{AbstractTree, AnyTree, DescriptorTable, TableId};
 
 use super::ValuesError;
 use super::version_pointer::VersionPointer;
+use crate::lock::lock;
 
 pub(super) struct VersionEdits {
     tree: AnyTree,
     pub(super) folder: VersionPointer,
     open_files: Arc<DescriptorTable>,
     /// Locked shared during an edit; exclusively during a rollback.
-    under_way: RwLock<()>,
+    in_progress: RwLock<()>,
     /// Locked during an ingestion.
     ingesting: Mutex<()>,
     /// Locked during a compaction. Tables that compactions have listed since the last ingestion began: later
@@ -53,7 +54,7 @@ impl VersionEdits {
             tree,
             folder,
             open_files,
-            under_way: RwLock::default(),
+            in_progress: RwLock::default(),
             ingesting: Mutex::default(),
             merging: Mutex::default(),
             merged: Mutex::default(),
@@ -62,55 +63,54 @@ impl VersionEdits {
     }
 
     /// An edit that adds tables and removes none.
-    pub(super) fn ingest<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
-        let _turn = lock(&self.ingesting);
-        self.take_back()?;
+    pub(super) fn ingest<T>(&self, edit: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
+        let _guard = lock(&self.ingesting);
+        self.roll_back()?;
         lock(&self.merged).clear();
-        self.attempt(step)
+        self.attempt(edit)
     }
 
     /// An edit that replaces tables.
-    pub(super) fn merge<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
-        let _turn = lock(&self.merging);
-        self.take_back()?;
+    pub(super) fn merge<T>(&self, edit: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
+        let _guard = lock(&self.merging);
+        self.roll_back()?;
         self.attempt(|| {
-            let done = step()?;
+            let done = edit()?;
             lock(&self.merged).extend(self.listed());
             Ok(done)
         })
     }
 
-    fn attempt<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
+    fn attempt<T>(&self, edit: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
         let first = self.tree.next_table_id();
         let done = {
-            let _in_step = self.under_way.read().unwrap_or_else(PoisonError::into_inner);
-            step()
+            let _shared = self.in_progress.read().unwrap_or_else(PoisonError::into_inner);
+            edit()
         };
         if done.is_err() {
             lock(&self.failed).numbers.push(first..self.tree.next_table_id());
             // If the rollback fails now, the next edit tries again before it begins.
-            drop(self.take_back());
+            drop(self.roll_back());
         }
         done
     }
 
     /// Rolls back failed edits. Files that cannot be removed are left for later; without a valid pointer no
     /// edit may begin.
-    fn take_back(&self) -> Result<(), ValuesError> {
+    fn roll_back(&self) -> Result<(), ValuesError> {
         {
             let failed = lock(&self.failed);
             if failed.numbers.is_empty() && failed.tables.is_empty() {
                 return Ok(());
             }
         }
-        let _alone = self.under_way.write().unwrap_or_else(PoisonError::into_inner);
+        let _exclusive = self.in_progress.write().unwrap_or_else(PoisonError::into_inner);
         let mut failed = lock(&self.failed);
         let Failed { numbers, tables } = &mut *failed;
         if !numbers.is_empty() {
             let present = self.tree.current_version().id();
-            self.set_back(present).map_err(|error| {
-                ValuesError(format!("cannot take back a step that failed half way: {error}"))
-            })?;
+            self.reset_pointer(present)
+                .map_err(|error| ValuesError(format!("cannot roll back a failed edit: {error}")))?;
             let mut live = lock(&self.merged).clone();
             live.extend(self.listed());
             tables.extend(numbers.drain(..).flatten().filter(|table| !live.contains(table)));
@@ -124,7 +124,7 @@ impl VersionEdits {
     }
 
     /// Resets the pointer to this version, and removes the files of the next.
-    fn set_back(&self, present: u64) -> std::io::Result<()> {
+    fn reset_pointer(&self, present: u64) -> std::io::Result<()> {
         if self.folder.version()? != present {
             self.folder.point(&VersionPointer::pointer(present, &self.folder.read_version(present)?))?;
         }
@@ -134,11 +134,6 @@ impl VersionEdits {
     fn listed(&self) -> Vec<TableId> {
         self.tree.current_version().iter_tables().map(lsm_tree::Table::id).collect()
     }
-}
-
-/// Code under these locks never leaves them half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -176,11 +171,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let values = open(folder.path());
         for row in 0..4 {
-            let version = values.tree().current_version().id();
-            let listing = values.steps().folder.read_version(version).unwrap();
+            let version = values.tree.current_version().id();
+            let listing = values.edits.folder.read_version(version).unwrap();
             let pointer = fs::read(folder.path().join(VersionPointer::CURRENT)).unwrap();
             assert_eq!(VersionPointer::pointer(version, &listing), pointer);
-            assert_eq!(values.steps().folder.version().unwrap(), version);
+            assert_eq!(values.edits.folder.version().unwrap(), version);
             put(&values, row).unwrap();
         }
     }
@@ -203,7 +198,7 @@ mod tests {
         copy_into(&here, &crashed);
         let found = open(&crashed);
         assert_eq!(found.get(&[1, 1]).unwrap(), Some(vec![1]));
-        assert_eq!(found.get(&[1, 2]).unwrap(), None, "the step that failed did not happen");
+        assert_eq!(found.get(&[1, 2]).unwrap(), None, "the failed edit did not happen");
 
         put(&values, 3).unwrap();
         drop(values);
@@ -217,7 +212,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let values = open(folder.path());
         put(&values, 1).unwrap();
-        let failed = values.steps().ingest(|| -> Result<(), _> { Err(ValuesError("a failure".into())) });
+        let failed = values.edits.ingest(|| -> Result<(), _> { Err(ValuesError("a failure".into())) });
         failed.unwrap_err();
         put(&values, 2).unwrap();
 
@@ -227,14 +222,14 @@ mod tests {
             fs::remove_file(&pointer).unwrap();
             Err(ValuesError("a failure".into()))
         };
-        let failed: Result<(), _> = values.steps().ingest(spoil);
+        let failed: Result<(), _> = values.edits.ingest(spoil);
         failed.unwrap_err();
         for _ in 0..2 {
             let refused = put(&values, 3).unwrap_err();
-            assert!(refused.0.contains("take back"), "{refused}");
+            assert!(refused.0.contains("roll back"), "{refused}");
             assert!(values.compact(0).is_err());
         }
-        assert_eq!(values.get(&[1, 2]).unwrap(), Some(vec![2]), "reads go on");
+        assert_eq!(values.get(&[1, 2]).unwrap(), Some(vec![2]), "reads continue");
         fs::write(&pointer, good).unwrap();
         put(&values, 3).unwrap();
     }

@@ -20,10 +20,8 @@ const XXH3: u8 = 0;
 pub(super) struct VersionPointer(PathBuf);
 
 impl VersionPointer {
-    /// The file that names the current version.
     pub(super) const CURRENT: &str = "current";
 
-    /// The folder of the tables.
     pub(super) const TABLES: &str = "tables";
 
     pub(super) fn new(path: &Path) -> Self {
@@ -50,12 +48,10 @@ impl VersionPointer {
         Ok(u64::from_le_bytes(*number))
     }
 
-    /// The file of a version.
     pub(super) fn version_file(version: u64) -> String {
         format!("v{version}")
     }
 
-    /// Content of the file of a version.
     pub(super) fn read_version(&self, version: u64) -> io::Result<Vec<u8>> {
         fs::read(self.0.join(Self::version_file(version)))
     }
@@ -95,7 +91,6 @@ impl VersionPointer {
     }
 }
 
-/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,6 +1,7 @@
 //! Runs a test in a process with mounts of its own.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
 
 /// Runs this program again with these arguments in a mount namespace of its own, without root (`unshare` is
@@ -21,4 +22,15 @@ pub fn own_arguments<const N: usize>() -> Option<[String; N]> {
     let arguments: Vec<String> = arguments.collect();
     // A test name filter is not a folder.
     arguments.try_into().ok().filter(|arguments: &[String; N]| arguments[N - 1].starts_with('/'))
+}
+
+/// Mounts a file system in memory.
+#[allow(dead_code, reason = "not every test mounts one")]
+pub fn mount_tmpfs(size: &str, folder: &Path) {
+    mount(&["-t", "tmpfs", "-o", &format!("size={size}"), "none"], folder);
+}
+
+pub fn mount(arguments: &[&str], folder: &Path) {
+    let status = Command::new("mount").args(arguments).arg(folder).status().expect("mount starts");
+    assert!(status.success(), "mount: {status}");
 }

@@ -15,17 +15,15 @@ use jeton_engine::{
 use jeton_wal::Wal;
 use jeton_wal::disk::FaultDisk;
 
-/// The secret of the store.
 pub const SECRET: [u8; 16] = *b"secret of a test";
-/// A minute.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// So many minutes after the beginning.
+/// A time in minutes after the start.
 pub fn at(minutes: u32) -> Timestamp {
     Timestamp::from_secs(1_700_000_000).after(minutes * MINUTE)
 }
 
-/// A table of opaque ids that is over as soon as it can be.
+/// A table of opaque ids whose eras expire as soon as possible.
 pub fn settings(window: Duration) -> TableSettings {
     TableSettings {
         formats: Formats::only(Format::Opaque),
@@ -40,12 +38,11 @@ pub fn settings(window: Duration) -> TableSettings {
 pub struct Scenario {
     pub log: Arc<Wal<FaultDisk>>,
     pub stores: Stores<MemoryValues, FaultDisk>,
-    /// What the id index was told to keep for whoever opens it.
+    /// The note of the id index.
     note: RefCell<Vec<u8>>,
 }
 
 impl Scenario {
-    /// An empty one.
     pub fn new() -> Self {
         let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
@@ -53,18 +50,18 @@ impl Scenario {
         Self { log: Arc::new(log), stores, note: RefCell::default() }
     }
 
-    /// Starts, as after a crash: tables, and a shard of all partitions.
+    /// Starts as after a crash. Returns the tables, and a shard of all partitions.
     pub fn start(&self) -> (Tables<Wal<FaultDisk>>, Shard<MemoryValues, FaultDisk>) {
         let found = find(&*self.log, &self.stores, &self.note.borrow(), || SECRET).unwrap();
         let catalog = Arc::new(found.catalog);
         let options = Options { shards: 1, ..Options::default() };
-        let known = (found.secret, found.partitions, &found.kept);
+        let known = (found.secret, found.partitions, &found.positions);
         let mut recovered = replay_log(&*self.log, &self.stores, &catalog, known, &options).unwrap();
         let tables = Tables::new(self.log.clone(), catalog, found.catalog_version);
         (tables, recovered.shards.pop().unwrap())
     }
 
-    /// Adds 1 under an id. Whether it counted.
+    /// Adds 1 under an id. Returns whether it counted.
     pub fn add(
         &self,
         shard: &mut Shard<MemoryValues, FaultDisk>,
@@ -83,7 +80,7 @@ impl Scenario {
         true
     }
 
-    /// Stores everything for the first time, so that nothing is left to be replayed.
+    /// Makes the first checkpoint, so that nothing is left to be replayed.
     pub fn store(
         &self,
         shard: &mut Shard<MemoryValues, FaultDisk>,
@@ -91,22 +88,21 @@ impl Scenario {
         now: Timestamp,
     ) {
         let none = (CheckpointPositions::default(), StoredFilters::default());
-        let mut keeper = Checkpointer::new(self.log.clone(), self.stores.clone(), none, 1 << 20);
-        keeper.store_ids(&shard.freeze_ids()).unwrap();
+        let mut checkpointer = Checkpointer::new(self.log.clone(), self.stores.clone(), none, 1 << 20);
+        checkpointer.store_ids(&shard.freeze_ids()).unwrap();
         shard.freeze_values(now);
-        keeper.store_values(&mut shard.copy_values(1_000).unwrap()).unwrap();
-        let version = keeper.write_filters(&tables.catalog().load()).unwrap();
-        keeper.commit_filters(version, &shard.slots()).unwrap();
-        keeper.kept().ids.encode(&mut self.note.borrow_mut());
+        checkpointer.store_values(&mut shard.copy_values(1_000).unwrap()).unwrap();
+        let version = checkpointer.write_filters(&tables.catalog().load()).unwrap();
+        checkpointer.commit_filters(version, &shard.slots()).unwrap();
+        checkpointer.positions().ids.encode(&mut self.note.borrow_mut());
     }
 
-    /// The cell that is added to.
     pub fn cell(&self, tables: &Tables<Wal<FaultDisk>>) -> Cell {
         let table = tables.catalog().load().find("t").unwrap().id;
         Cell::new(&Secret::new(SECRET), table, b"row", &Column::unnamed()).unwrap()
     }
 
-    /// The length of a blob.
+    /// The size of a blob.
     pub fn bytes(&self, blob: &str) -> usize {
         self.log.get_blob(blob).unwrap().unwrap().bytes.len()
     }

@@ -6,6 +6,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jeton_core::OpId;
+use jeton_testkit::Rng;
+
 use crate::oracle::{Known, Oracle};
 
 /// Rows to count in: few enough that each is hot.
@@ -18,31 +21,13 @@ const WINDOW: usize = 256;
 const DUPLICATE_ONE_IN: u64 = 20;
 
 /// Upper bound for any response, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Pseudo-random numbers.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
-
-/// A running child.
 struct Victim {
     process: Child,
     input: ChildStdin,
-    answers: Receiver<String>,
-    under_way: usize,
+    responses: Receiver<String>,
+    in_flight: usize,
 }
 
 impl Victim {
@@ -55,7 +40,7 @@ impl Victim {
             .expect("the child starts");
         let input = process.stdin.take().expect("a pipe");
         let output = BufReader::new(process.stdout.take().expect("a pipe"));
-        let (sender, answers) = channel();
+        let (sender, responses) = channel();
         std::thread::spawn(move || {
             // A line that the kill cut off has no end, and is no response.
             let mut output = output;
@@ -67,28 +52,28 @@ impl Victim {
                 line.clear();
             }
         });
-        let mut victim = Self { process, input, answers, under_way: 0 };
-        let ready = victim.answer();
+        let mut victim = Self { process, input, responses, in_flight: 0 };
+        let ready = victim.receive();
         assert!(ready.starts_with("ready"), "{ready}");
         victim
     }
 
     fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("the child reads");
-        self.under_way += 1;
+        self.in_flight += 1;
     }
 
-    fn answer(&mut self) -> String {
-        let line = self.answers.recv_timeout(PATIENCE).expect("the child answers");
-        self.under_way = self.under_way.saturating_sub(1);
+    fn receive(&mut self) -> String {
+        let line = self.responses.recv_timeout(TIMEOUT).expect("the child responds");
+        self.in_flight = self.in_flight.saturating_sub(1);
         line
     }
 
     fn kill(mut self) -> Vec<String> {
         self.process.kill().expect("killed");
         self.process.wait().expect("gone");
-        // What it printed before it died was acknowledged.
-        self.answers.iter().collect()
+        // What it printed before the kill was acknowledged.
+        self.responses.iter().collect()
     }
 }
 
@@ -102,8 +87,8 @@ fn take(oracle: &mut Oracle, line: &str) -> Option<u64> {
     let number = words[0].parse().expect("a number");
     match words[1..] {
         [kind @ ("fresh" | "replayed"), "true", value, slot] => {
-            let answer = (value.parse().expect("a value"), slot.parse().expect("a slot"));
-            oracle.answered(number, kind, answer);
+            let result = (value.parse().expect("a value"), slot.parse().expect("a slot"));
+            oracle.responded(number, kind, result);
             None
         }
         ["busy"] => Some(number),
@@ -111,40 +96,33 @@ fn take(oracle: &mut Oracle, line: &str) -> Option<u64> {
     }
 }
 
-fn new_operation(oracle: &mut Oracle, chance: &mut Chance) -> u64 {
+fn new_operation(oracle: &mut Oracle, rng: &mut Rng) -> u64 {
     let number = oracle.operations.len() as u64;
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
-    let id = match chance.below(10) {
+    let id = match rng.below(10) {
         0 => format!("opaque:order-{number}"),
         // A sequence of its own for each row, as a client that owns its rows would have.
         1 => format!("sequenced:client-{}/1/{}", number % ROWS, number / ROWS + 1),
         _ => {
-            let random = chance.next() & 0x3fff_ffff_ffff_ffff;
-            format!(
-                "uuid7:{:08x}-{:04x}-7{:03x}-{:04x}-{:012x}",
-                millis >> 16,
-                millis & 0xffff,
-                chance.below(0x1000),
-                0x8000 | (random >> 48),
-                random & 0xffff_ffff_ffff
-            )
+            let random = u128::from_be_bytes(rng.bytes());
+            format!("uuid7:{}", OpId::uuid7_from(millis, random))
         }
     };
-    let row = if id.starts_with("sequenced") { number % ROWS } else { chance.below(ROWS) };
-    oracle.operations.push(Known { row, delta: 1 + chance.below(9) as i64, id, answer: None });
+    let row = if id.starts_with("sequenced") { number % ROWS } else { rng.below(ROWS) };
+    oracle.operations.push(Known { row, delta: 1 + rng.below(9) as i64, id, result: None });
     number
 }
 
 /// Sends all unanswered operations until each has a response.
 fn settle(victim: &mut Victim, oracle: &mut Oracle) {
     let mut unsent = oracle.pending();
-    while victim.under_way > 0 || !unsent.is_empty() {
-        while victim.under_way < WINDOW
+    while victim.in_flight > 0 || !unsent.is_empty() {
+        while victim.in_flight < WINDOW
             && let Some(number) = unsent.pop()
         {
             victim.send(&request(number, &oracle.operations[number as usize]));
         }
-        let line = victim.answer();
+        let line = victim.receive();
         unsent.extend(take(oracle, &line));
     }
     assert_eq!(oracle.pending(), [] as [u64; 0]);
@@ -156,21 +134,21 @@ fn compare(victim: &mut Victim, oracle: &Oracle, round: u64) {
     for row in 0..ROWS {
         victim.send(&format!("get {row} row-{row}"));
         let expected = counts.get(&row).copied().unwrap_or_default();
-        assert_eq!(victim.answer(), format!("{row} value {expected}"), "round {round}");
+        assert_eq!(victim.receive(), format!("{row} value {expected}"), "round {round}");
     }
 }
 
 /// Runs load until this many responses have arrived: new operations and duplicates of earlier ones.
-fn load(victim: &mut Victim, oracle: &mut Oracle, chance: &mut Chance, answers: u64) {
-    for _ in 0..answers {
-        while victim.under_way < WINDOW {
+fn load(victim: &mut Victim, oracle: &mut Oracle, rng: &mut Rng, responses: u64) {
+    for _ in 0..responses {
+        while victim.in_flight < WINDOW {
             let before = oracle.operations.len() as u64;
-            let duplicate = before > 0 && chance.below(DUPLICATE_ONE_IN) == 0;
+            let duplicate = before > 0 && rng.below(DUPLICATE_ONE_IN) == 0;
             // Mostly of the latest, sometimes of any.
-            let number = match (duplicate, chance.below(4)) {
-                (true, 0) => chance.below(before),
-                (true, _) => before - 1 - chance.below(before.min(300)),
-                (false, _) => new_operation(oracle, chance),
+            let number = match (duplicate, rng.below(4)) {
+                (true, 0) => rng.below(before),
+                (true, _) => before - 1 - rng.below(before.min(300)),
+                (false, _) => new_operation(oracle, rng),
             };
             // A sequence number is recorded within its window only; older ones are rejected by design.
             let known = &oracle.operations[number as usize];
@@ -179,7 +157,7 @@ fn load(victim: &mut Victim, oracle: &mut Oracle, chance: &mut Chance, answers: 
             }
             victim.send(&request(number, known));
         }
-        let line = victim.answer();
+        let line = victim.receive();
         if let Some(number) = take(oracle, &line) {
             victim.send(&request(number, &oracle.operations[number as usize]));
         }
@@ -189,28 +167,28 @@ fn load(victim: &mut Victim, oracle: &mut Oracle, chance: &mut Chance, answers: 
 pub fn run(rounds: u64, seed: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut oracle = Oracle::default();
-    let mut chance = Chance(seed);
+    let mut rng = Rng::new(seed);
     for round in 0..=rounds {
-        let mut victim = Victim::start(folder.path(), 1 + chance.below(3));
+        let mut victim = Victim::start(folder.path(), 1 + rng.below(3));
         settle(&mut victim, &mut oracle);
         compare(&mut victim, &oracle, round);
         if round == rounds {
             break;
         }
-        load(&mut victim, &mut oracle, &mut chance, chance_answers(round, seed));
+        load(&mut victim, &mut oracle, &mut rng, round_length(round, seed));
         for line in victim.kill() {
             take(&mut oracle, &line);
         }
     }
-    println!("{} operations, {rounds} kills, every count as it must be", oracle.operations.len());
+    println!("{} operations, {rounds} kills, every count correct", oracle.operations.len());
 }
 
 /// Short rounds hit the start, long ones hit checkpoints, merges and reused segments.
-fn chance_answers(round: u64, seed: u64) -> u64 {
-    let mut chance = Chance(seed ^ round.wrapping_mul(0x1234_5678_9abc_def1));
-    match chance.below(4) {
-        0 => chance.below(100),
-        1 => chance.below(2_000),
-        _ => 2_000 + chance.below(12_000),
+fn round_length(round: u64, seed: u64) -> u64 {
+    let mut rng = Rng::new(seed ^ round.wrapping_mul(0x1234_5678_9abc_def1));
+    match rng.below(4) {
+        0 => rng.below(100),
+        1 => rng.below(2_000),
+        _ => 2_000 + rng.below(12_000),
     }
 }

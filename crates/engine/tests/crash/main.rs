@@ -1,10 +1,12 @@
-//! Real crashes: an engine in a process of its own is killed with SIGKILL again and again under load. The
+//! Real crashes: an engine in a process of its own is killed with SIGKILL repeatedly under load. The
 //! client retries unanswered operations and sends duplicates of answered ones. After every kill the counts
-//! must match a set of ids.
+//! must match the oracle.
 //!
 //! Without arguments it is the test; with `child` it is the process that is killed.
 
 mod child;
+#[path = "../common/mod.rs"]
+mod common;
 mod driver;
 mod oracle;
 

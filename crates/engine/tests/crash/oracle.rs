@@ -9,7 +9,7 @@ pub struct Known {
     pub delta: i64,
     pub id: String,
     /// Value and slot of the first response.
-    pub answer: Option<(i64, u64)>,
+    pub result: Option<(i64, u64)>,
 }
 
 /// All operations, by number.
@@ -21,24 +21,24 @@ pub struct Oracle {
 
 impl Oracle {
     /// Records a response, and checks that it equals the first one.
-    pub fn answered(&mut self, number: u64, kind: &str, answer: (i64, u64)) {
+    pub fn responded(&mut self, number: u64, kind: &str, result: (i64, u64)) {
         let known = &mut self.operations[number as usize];
-        match known.answer {
+        match known.result {
             Some(first) => {
                 assert_eq!(kind, "replayed", "operation {number} was counted twice");
-                assert_eq!(answer, first, "operation {number} got another answer than the first time");
+                assert_eq!(result, first, "operation {number} got another result than the first time");
             }
-            None => known.answer = Some(answer),
+            None => known.result = Some(result),
         }
         // Every addition is positive, so two operations on a row never give the same value.
-        let of = self.by_slot.entry((known.row, answer.1, answer.0)).or_insert(number);
-        assert_eq!(*of, number, "two operations got the answer of one");
+        let of = self.by_slot.entry((known.row, result.1, result.0)).or_insert(number);
+        assert_eq!(*of, number, "two operations got the same result");
     }
 
     /// The operations without a response.
     pub fn pending(&self) -> Vec<u64> {
         let all = self.operations.iter().enumerate();
-        all.filter(|(_, known)| known.answer.is_none()).map(|(number, _)| number as u64).collect()
+        all.filter(|(_, known)| known.result.is_none()).map(|(number, _)| number as u64).collect()
     }
 
     /// The expected rows once every operation has a response.

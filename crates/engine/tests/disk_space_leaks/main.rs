@@ -6,13 +6,13 @@
 
 #[path = "../common/mounts.rs"]
 mod mounts;
-mod room;
+mod small_disk;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jeton_engine::values::{LsmOptions, LsmValues, Rows, Values};
-use room::SmallDisk;
+use small_disk::SmallDisk;
 
 /// Checkpoints that can be compacted, and the rows of each.
 const CHECKPOINTS: u64 = 6;
@@ -20,14 +20,14 @@ const ROWS: u64 = 200;
 
 fn main() {
     if let Some([folder]) = mounts::own_arguments() {
-        return suffer(folder.as_ref());
+        return run(folder.as_ref());
     }
     let folder = tempfile::tempdir().unwrap();
     mounts::run_with_own_mounts(&[folder.path().as_ref()]);
     println!("leaks: none");
 }
 
-fn suffer(folder: &Path) {
+fn run(folder: &Path) {
     let disk = SmallDisk::mount(folder);
     let options = LsmOptions { open_files_max: 16, ..LsmOptions::default() };
     let values = LsmValues::open(&folder.join("values"), &options).unwrap();
@@ -49,23 +49,23 @@ fn suffer(folder: &Path) {
     assert_only_live_files(folder, &values);
 }
 
-/// For any free space: none for a table, some, enough for a table but not for the list of tables, enough.
-fn rooms(disk: &SmallDisk, pages: u64) -> impl Iterator<Item = u64> {
+/// Amounts of free space: none for a table, some, enough for a table but not for the list of tables, enough.
+fn spaces(disk: &SmallDisk, pages: u64) -> impl Iterator<Item = u64> {
     let page = disk.page_bytes();
     (0..pages).map(move |pages| pages * page)
 }
 
 fn checkpoints_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
     let mut failures = 0;
-    for room in rooms(disk, 20) {
-        disk.leave(Some(room));
+    for space in spaces(disk, 20) {
+        disk.leave(Some(space));
         for _ in 0..3 {
             // The same rows: a success changes nothing.
             if values.replace(&rows(0)).is_err() {
                 failures += 1;
-                assert_eq!(disk.room(), room, "a checkpoint that failed gives its room back");
+                assert_eq!(disk.free(), space, "a failed checkpoint takes no space");
             } else {
-                disk.leave(Some(room));
+                disk.leave(Some(space));
             }
         }
         assert_only_live_files(disk.folder(), values);
@@ -76,13 +76,13 @@ fn checkpoints_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
 
 fn merges_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
     let mut failures = 0;
-    for room in rooms(disk, 40) {
-        disk.leave(Some(room));
+    for space in spaces(disk, 40) {
+        disk.leave(Some(space));
         if values.compact(0).is_ok() {
             break;
         }
         failures += 1;
-        assert_eq!(disk.room(), room, "a merge that failed gives its room back");
+        assert_eq!(disk.free(), space, "a failed compaction takes no space");
         assert_only_live_files(disk.folder(), values);
     }
     assert!(failures > 5, "{failures} merges failed");
@@ -106,8 +106,9 @@ fn both_at_once_lose_nothing(disk: &SmallDisk, values: &LsmValues) {
             }
         });
         let mut checkpoints = [0, 0];
-        for room in rooms(disk, 20).chain((0..30).map(|room| room * 64 * disk.page_bytes() % (4 << 20))) {
-            disk.leave(Some(room));
+        for space in spaces(disk, 20).chain((0..30).map(|number| number * 64 * disk.page_bytes() % (4 << 20)))
+        {
+            disk.leave(Some(space));
             checkpoints[usize::from(values.replace(&rows(0)).is_ok())] += 1;
         }
         done.store(true, Ordering::Relaxed);

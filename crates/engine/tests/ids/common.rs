@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jeton_engine::ids::{Entry, Error, IdIndex, Key, NewRun, sort};
+use jeton_testkit::Rng;
 use jeton_wal::disk::{Disk, FaultDisk};
 
 pub const FOLDER: &str = "data/ids";
@@ -11,20 +12,9 @@ pub const FOLDER: &str = "data/ids";
 /// Expected contents by generation and key.
 pub type Contents = BTreeMap<(u64, Key), Vec<u8>>;
 
-/// Pseudo-random numbers (SplitMix64).
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-}
-
-fn mix(mut n: u64) -> u64 {
-    n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ (n >> 31)
+/// SplitMix64 of a number: an [`Rng`] adds the constant before its first number.
+fn mix(n: u64) -> u64 {
+    Rng::new(n.wrapping_sub(0x9e37_79b9_7f4a_7c15)).next_u64()
 }
 
 /// A numbered id, spread over the key space like keyed hashes.
@@ -53,7 +43,7 @@ pub fn remember(contents: &mut Contents, entries: &[Entry<Vec<u8>>]) {
     contents.extend(entries.iter().map(|entry| ((entry.generation, entry.key), entry.value.clone())));
 }
 
-pub fn open(disk: &FaultDisk) -> (IdIndex<FaultDisk>, Vec<u8>) {
+pub fn open<D: Disk + Clone>(disk: &D) -> (IdIndex<D>, Vec<u8>) {
     IdIndex::open(Arc::new(disk.clone()), FOLDER).expect("a sound index opens")
 }
 
@@ -72,8 +62,8 @@ pub fn merge_all(index: &IdIndex<FaultDisk>) -> Result<(), Error> {
 
 /// The difference between the index and its expected contents, over every id below `numbers` in every
 /// generation below `generations`; `None` if there is none.
-pub fn difference(
-    index: &IdIndex<FaultDisk>,
+pub fn difference<D: Disk>(
+    index: &IdIndex<D>,
     contents: &Contents,
     generations: u64,
     numbers: u64,
@@ -96,10 +86,10 @@ pub fn difference(
 /// An error unless the folder holds exactly the live files.
 pub fn assert_no_leftovers(disk: &FaultDisk, index: &IdIndex<FaultDisk>) {
     let files = index.files().expect("the files of a sound index can be listed");
-    let mut live: BTreeSet<String> = files.runs().iter().cloned().collect();
-    live.insert(files.manifest_name().to_string());
+    let mut live: BTreeSet<String> = files.runs.iter().cloned().collect();
+    live.insert(files.manifest.0);
     let listed = disk.list(FOLDER).expect("the folder can be listed");
     let there: BTreeSet<String> = listed.into_iter().map(|file| format!("{FOLDER}/{file}")).collect();
     assert_eq!(there, live, "the files in the folder are the live ones");
-    assert_eq!(index.stats().buried, 0);
+    assert_eq!(index.stats().queued_removals, 0);
 }

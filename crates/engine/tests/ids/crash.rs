@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use jeton_engine::ids::{Error, IdIndex};
+use jeton_testkit::Rng;
 use jeton_wal::disk::FaultDisk;
 
 use super::common::*;
@@ -50,7 +51,7 @@ fn check_after_crash(disk: &FaultDisk, sure: &State, next: &State, context: &str
         |state: &State| note == state.0 && difference(&index, &state.1, GENERATIONS, NUMBERS).is_none();
     assert!(
         fits(sure) || fits(next),
-        "{context}: neither the last commit ({:?}) nor the one on its way ({:?}), with note {note:?}",
+        "{context}: neither the last commit ({:?}) nor the one in flight ({:?}), with note {note:?}",
         difference(&index, &sure.1, GENERATIONS, NUMBERS),
         difference(&index, &next.1, GENERATIONS, NUMBERS)
     );
@@ -80,18 +81,16 @@ fn a_crash_at_any_operation_leaves_the_state_of_a_commit() {
             let (sure, next, result) = work(&disk);
             // The last operation may be the removal of a file, whose result is ignored.
             assert!(result.is_err() || at + 20 > operations, "the crash at {at} was not met");
-            let mut numbers = Numbers(at * 1000 + seed);
-            let disk = disk.crash(&mut || numbers.next());
+            let mut rng = Rng::new(at * 1000 + seed);
+            let mut disk = disk.crash(&mut || rng.next_u64());
             let context = format!("crash at {at}, seed {seed}");
             if seed % 3 == 2 {
                 // The power fails again while the index is being opened.
                 disk.die_at(1 + seed % 2);
                 drop(IdIndex::open(Arc::new(disk.clone()), FOLDER));
-                let disk = disk.crash(&mut || numbers.next());
-                check_after_crash(&disk, &sure, &next, &context);
-            } else {
-                check_after_crash(&disk, &sure, &next, &context);
+                disk = disk.crash(&mut || rng.next_u64());
             }
+            check_after_crash(&disk, &sure, &next, &context);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Damage is detected, never used for an answer.
+//! Damage is detected, and never changes a result.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn sample() -> (FaultDisk, String, Contents) {
     put(&index, &entries, b"note").unwrap();
     let mut contents = Contents::new();
     remember(&mut contents, &entries);
-    let run = index.files().unwrap().runs()[0].clone();
+    let run = index.files().unwrap().runs[0].clone();
     (disk, run, contents)
 }
 
@@ -78,7 +78,7 @@ fn a_lost_manifest_is_not_taken_for_an_empty_index() {
     let (disk, run, _) = sample();
     disk.remove(&format!("{FOLDER}/manifest")).unwrap();
     assert!(matches!(try_open(&disk), Err(Error::Damaged { .. })));
-    assert!(disk.bytes(&run).is_some(), "the runs are left for whoever can save them");
+    assert!(disk.bytes(&run).is_some(), "the runs are not removed");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_lost_or_exchanged_run_is_noticed() {
     let (disk, run, _) = sample();
     let (index, _) = open(&disk);
     put(&index, &entries(0, 1000..1010), b"").unwrap();
-    let other = index.files().unwrap().runs()[1].clone();
+    let other = index.files().unwrap().runs[1].clone();
     drop(index);
     let exchanged = disk.copy();
     exchanged.rename(&other, &run).unwrap();
@@ -114,21 +114,21 @@ fn a_damaged_run_stops_only_its_own_merge() {
         put(&index, &entries(1, [number]), b"").unwrap();
         put(&index, &entries(2, [number]), b"").unwrap();
     }
-    let run = index.files().unwrap().runs()[3].clone();
+    let run = index.files().unwrap().runs[3].clone();
     let end = disk.bytes(&run).unwrap().len() as u64 - 1;
     assert!(disk.flip_bit(&run, end, 3));
     assert!(matches!(index.merge(u64::MAX), Err(Error::Damaged { file, .. }) if file == run));
     assert!(!index.merge(u64::MAX).unwrap());
     assert_eq!((index.stats().runs, index.stats().damaged), (8 + 1, 1));
     assert_eq!(index.find(&key(7), [2]).unwrap(), Some(value(7)));
-    assert_eq!(index.find(&key(7), [1]).unwrap(), Some(value(7)), "the other runs still answer");
+    assert_eq!(index.find(&key(7), [1]).unwrap(), Some(value(7)), "the other runs are readable");
     assert_no_leftovers(&disk, &index);
     // A merge that began before the damage meets it later: these runs are read in several pieces.
     for number in 1..9 {
         put(&index, &entries(3, number * 10_000..number * 10_000 + 6_000), b"").unwrap();
     }
     assert!(index.merge(10).unwrap());
-    let run = index.files().unwrap().runs()[12].clone();
+    let run = index.files().unwrap().runs[12].clone();
     let end = disk.bytes(&run).unwrap().len() as u64 - 1;
     assert!(disk.flip_bit(&run, end, 3));
     let error = loop {
@@ -142,5 +142,5 @@ fn a_damaged_run_stops_only_its_own_merge() {
     assert_eq!(index.stats().damaged, 2);
     assert_no_leftovers(&disk, &index);
     index.drop_expired(3).unwrap();
-    assert_eq!(index.stats().damaged, 1, "a run that is gone is not damaged");
+    assert_eq!(index.stats().damaged, 1, "a dropped run does not count");
 }

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use jeton_engine::ids::{Error, IdIndex};
+use jeton_testkit::Rng;
 use jeton_wal::disk::FaultDisk;
 
 use super::common::*;
@@ -12,7 +13,7 @@ fn again<T>(failures: &mut usize, mut call: impl FnMut() -> Result<T, Error>) ->
     call().unwrap_or_else(|error| {
         assert!(matches!(error, Error::Io { .. }), "{error}");
         *failures += 1;
-        call().expect("the second try works")
+        call().expect("the retry succeeds")
     })
 }
 
@@ -73,8 +74,8 @@ fn failed_syncs_are_never_ignored() {
     disk.set_sync_failing(true);
     assert!(index.add(&entries(0, 20..30)).is_err());
     assert!(index.commit(&mut runs, b"second").is_err());
-    let mut numbers = Numbers(1);
-    let disk = disk.crash(&mut || numbers.next());
+    let mut rng = Rng::new(1);
+    let disk = disk.crash(&mut || rng.next_u64());
     let (index, note) = open(&disk);
     assert_eq!(note, b"first");
     let mut contents = Contents::new();
@@ -95,8 +96,8 @@ fn a_commit_that_may_have_happened_keeps_its_files() {
         assert!(index.commit(&mut runs, b"second").is_err());
         drop(runs);
         index.merge(1).unwrap();
-        let mut numbers = Numbers(seed);
-        let disk = disk.crash(&mut || numbers.next());
+        let mut rng = Rng::new(seed);
+        let disk = disk.crash(&mut || rng.next_u64());
         let (index, note) = open(&disk);
         let known = if note == b"first" { 0..10 } else { 0..20 };
         let mut contents = Contents::new();

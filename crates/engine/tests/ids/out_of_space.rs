@@ -18,20 +18,20 @@ fn a_full_disk_loses_nothing() {
     let more = entries(0, 200..220);
     let run_bytes = index.add(&more).unwrap()[0].bytes();
 
-    for room in (0..run_bytes).step_by(37) {
-        disk.set_free_space(Some(room));
+    for space in (0..run_bytes).step_by(37) {
+        disk.set_free_space(Some(space));
         let error = index.add(&more).map(drop).unwrap_err();
-        assert!(error.is_out_of_space(), "add with room for {room}: {error}");
+        assert!(error.is_out_of_space(), "add with space for {space}: {error}");
         let error = index.merge(u64::MAX).unwrap_err();
-        assert!(error.is_out_of_space(), "merge with room for {room}: {error}");
+        assert!(error.is_out_of_space(), "merge with space for {space}: {error}");
         assert_no_leftovers(&disk, &index);
     }
     disk.set_free_space(None);
     let mut runs = index.add(&more).unwrap();
-    for room in 0..100 {
-        disk.set_free_space(Some(room));
+    for space in 0..100 {
+        disk.set_free_space(Some(space));
         let error = index.commit(&mut runs, b"after").unwrap_err();
-        assert!(error.is_out_of_space(), "commit with room for {room}: {error}");
+        assert!(error.is_out_of_space(), "commit with space for {space}: {error}");
         assert_eq!(runs.len(), 1);
         assert_eq!(index.find(&key(205), [0]).unwrap(), None);
     }

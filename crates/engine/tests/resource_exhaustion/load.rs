@@ -5,92 +5,64 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings, Value};
-use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
+use jeton_core::{Cell, Operation, TableSettings};
+use jeton_engine::{Engine, EngineError, OperationOutcome};
+
+use crate::common::{add, cells, tiny, total, uuid};
 
 const ROWS: u64 = 64;
 
 /// Upper bound for any wait, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Client {
     pub engine: Engine,
     cells: Vec<Cell>,
+    counts: Counts,
+}
+
+/// What the client knows: the number of its next operation, and the number of acknowledged ones.
+#[derive(Default, Clone, Copy)]
+pub struct Counts {
     next: u64,
     acknowledged: u64,
-}
-
-/// What a client knows while its engine is closed.
-pub struct Ledger {
-    next: u64,
-    acknowledged: u64,
-}
-
-impl Ledger {
-    /// The same client with the engine opened again.
-    pub fn open(self, folder: &Path) -> Client {
-        Client { next: self.next, acknowledged: self.acknowledged, ..Client::open(folder) }
-    }
-}
-
-pub fn options() -> Options {
-    Options {
-        shards: 1,
-        segment_bytes: 1 << 20,
-        log_bytes: 1 << 18,
-        recent_ids: 512,
-        dirty_bytes_max: 1 << 20,
-        cache_bytes: 1 << 20,
-        ..Options::default()
-    }
 }
 
 impl Client {
-    pub fn open(folder: &Path) -> Self {
-        let engine = Engine::open(folder, options()).expect("it opens");
+    pub fn open(folder: &Path, counts: Counts) -> Self {
+        let engine = Engine::open(folder, tiny(1)).expect("it opens");
         if engine.table("t").is_err() {
             engine.create_table("t", TableSettings::default()).expect("a table");
         }
-        let table = engine.table("t").expect("a table");
-        let cell = |row: u64| {
-            engine.cell(&table, format!("row-{row}").as_bytes(), &Column::unnamed()).expect("a cell")
-        };
-        Self { cells: (0..ROWS).map(cell).collect(), engine, next: 0, acknowledged: 0 }
-    }
-
-    /// The same client with the engine opened again.
-    pub fn reopen(self, folder: &Path) -> Self {
-        self.close().open(folder)
+        Self { cells: cells(&engine, ROWS), engine, counts }
     }
 
     /// Closes the engine, which must terminate in any state of the disk.
-    pub fn close(self) -> Ledger {
-        let Self { engine, next, acknowledged, .. } = self;
+    pub fn close(self) -> Counts {
+        let Self { engine, counts, .. } = self;
         let (sender, closed) = mpsc::channel();
         std::thread::spawn(move || {
             drop(engine);
             sender.send(())
         });
-        closed.recv_timeout(PATIENCE).expect("an engine closes within moments");
-        Ledger { next, acknowledged }
+        closed.recv_timeout(TIMEOUT).expect("close terminates");
+        counts
     }
 
-    fn operation(&self, number: u64) -> Operation {
-        let millis = self.engine.now().as_nanos() / 1_000_000;
-        let id = OpId::uuid7_from(millis, number.into());
-        Operation::single(Some(id), self.cells[(number % ROWS) as usize].clone(), Change::Add(1))
-            .expect("an operation")
+    /// The next `count` operations.
+    fn operations(&mut self, count: u64) -> Vec<Operation> {
+        let first = self.counts.next;
+        self.counts.next += count;
+        let operation = |n: u64| add(&uuid(&self.engine, n), &self.cells[(n % ROWS) as usize], 1);
+        (first..first + count).map(operation).collect()
     }
 
     /// Sends `count` additions at once; returns the last error, if any.
     pub fn add(&mut self, count: u64) -> Option<EngineError> {
-        let answers: Vec<_> =
-            (self.next..self.next + count).map(|n| self.engine.apply(self.operation(n))).collect();
-        self.next += count;
         let mut refusal = None;
-        for answer in answers {
-            match block_on(answer) {
-                Ok(OperationOutcome::Fresh(_)) => self.acknowledged += 1,
+        for (_, response) in self.begin(count) {
+            match block_on(response) {
+                Ok(OperationOutcome::Fresh(_)) => self.counts.acknowledged += 1,
                 Ok(other) => panic!("a new id is not known: {other:?}"),
                 Err(refused) => refusal = Some(refused),
             }
@@ -103,32 +75,30 @@ impl Client {
         &mut self,
         count: u64,
     ) -> Vec<(Operation, impl Future<Output = Result<OperationOutcome, EngineError>> + use<>)> {
-        let operations = (self.next..self.next + count).map(|number| self.operation(number));
-        let begun = operations.map(|operation| (operation.clone(), self.engine.apply(operation))).collect();
-        self.next += count;
-        begun
+        let operations = self.operations(count).into_iter();
+        operations.map(|operation| (operation.clone(), self.engine.apply(operation))).collect()
     }
 
     /// Retries dropped operations: each must be new, once.
     pub fn add_again(&mut self, operations: &[Operation]) {
         for operation in operations {
             let again = || block_on(self.engine.apply(operation.clone()));
-            let reply = again();
-            let Ok(OperationOutcome::Fresh(answer)) = reply else {
-                panic!("what was given up was kept: {reply:?}")
+            let outcome = again();
+            let Ok(OperationOutcome::Fresh(result)) = outcome else {
+                panic!("a dropped operation was recorded: {outcome:?}")
             };
-            assert_eq!(again(), Ok(OperationOutcome::Replayed(answer)));
-            self.acknowledged += 1;
+            assert_eq!(again(), Ok(OperationOutcome::Replayed(result)));
+            self.counts.acknowledged += 1;
         }
     }
 
     /// Adds until it is refused with this error.
     pub fn add_until(&mut self, what: &str, refused: impl Fn(&EngineError) -> bool) -> EngineError {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.add(64) {
                 Some(refusal) if refused(&refusal) => return refusal,
-                // Busy is transient: storing lags, and a moment later the cause is known.
+                // Busy is transient: a moment later the reason is known.
                 Some(EngineError::Busy(_)) | None => {}
                 Some(other) => panic!("{what}: refused as {other:?}"),
             }
@@ -136,9 +106,9 @@ impl Client {
         }
     }
 
-    /// Adds until nothing is refused any more.
-    pub fn add_until_taken(&mut self, what: &str) {
-        let deadline = Instant::now() + PATIENCE;
+    /// Adds until no addition is refused.
+    pub fn add_until_accepted(&mut self, what: &str) {
+        let deadline = Instant::now() + TIMEOUT;
         while let Some(refusal) = self.add(64) {
             assert!(Instant::now() < deadline, "{what}: still refused: {refusal}");
         }
@@ -146,12 +116,6 @@ impl Client {
 
     /// Reads everything: exactly the acknowledged additions are there.
     pub fn check(&self, what: &str) {
-        let value = |cell: &Cell| match block_on(self.engine.get(cell.clone())) {
-            Ok(Some(Value::Counter(value))) => value as u64,
-            Ok(None) => 0,
-            other => panic!("{what}: {other:?}"),
-        };
-        let total: u64 = self.cells.iter().map(value).sum();
-        assert_eq!(total, self.acknowledged, "{what}");
+        assert_eq!(total(&self.engine, &self.cells), self.counts.acknowledged, "{what}");
     }
 }

@@ -29,7 +29,7 @@ pub async fn ready(State(app): State<App>) -> Response {
     if *app.closing.borrow() {
         return Problem::new(ErrorCode::NotReady, "the server is shutting down").into_response();
     }
-    match app.service.engine.stats().trouble {
+    match app.service.engine.stats().last_error {
         None => json::ok(&serde_json::json!({"status": "ready"})),
         Some(error) => Problem::new(ErrorCode::NotReady, error).into_response(),
     }

@@ -115,11 +115,11 @@ fn encode_store(stats: &Stats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Resu
         ("jeton_index_bytes", "Bytes of the id index on disk", stats.ids.bytes),
         ("jeton_index_runs", "Runs of the id index", stats.ids.runs as u64),
         ("jeton_index_damaged", "Runs of the id index that are damaged", stats.ids.damaged as u64),
-        ("jeton_storage_error", "1 if the store cannot write, else 0", u64::from(stats.trouble.is_some())),
+        ("jeton_storage_error", "1 if the store cannot write, else 0", u64::from(stats.last_error.is_some())),
         (
             "jeton_maintenance_error",
             "1 if background maintenance fails, else 0",
-            u64::from(stats.upkeep_trouble.is_some()),
+            u64::from(stats.maintenance_error.is_some()),
         ),
     ] {
         gauge(encoder, name, help, value)?;

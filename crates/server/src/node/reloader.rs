@@ -87,7 +87,7 @@ pub fn start(
                 }
                 Some(Ok(false)) | None => {}
             }
-            let now = engine.stats().trouble;
+            let now = engine.stats().last_error;
             if now != storage_error {
                 match &now {
                     Some(error) => tracing::error!(%error, "storage error: writes will be rejected soon"),

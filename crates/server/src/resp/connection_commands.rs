@@ -354,8 +354,8 @@ fn info(command: &Command<'_>, session: &Session) -> String {
         &[
             ("loading", "0".into()),
             ("aof_enabled", "1".into()),
-            ("aof_last_write_status", if stats.trouble.is_some() { "err" } else { "ok" }.into()),
-            ("jeton_storage_error", stats.trouble.unwrap_or_default()),
+            ("aof_last_write_status", if stats.last_error.is_some() { "err" } else { "ok" }.into()),
+            ("jeton_storage_error", stats.last_error.unwrap_or_default()),
             ("jeton_log_bytes", stats.logged_bytes.to_string()),
             ("jeton_value_bytes", stats.value_bytes.to_string()),
             ("jeton_id_bytes", stats.ids.bytes.to_string()),

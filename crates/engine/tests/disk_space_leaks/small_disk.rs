@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+use crate::mounts::mount_tmpfs;
 
 pub struct SmallDisk {
     folder: PathBuf,
@@ -14,10 +15,7 @@ pub struct SmallDisk {
 impl SmallDisk {
     /// In a process that has mounts of its own.
     pub fn mount(folder: &Path) -> Self {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=16m", "none"]).arg(folder);
-        let status = mount.status().unwrap();
-        assert!(status.success(), "mount: {status}");
+        mount_tmpfs("16m", folder);
         let ballast = File::create_new(folder.join("ballast")).unwrap();
         Self { folder: folder.into(), ballast }
     }
@@ -31,7 +29,7 @@ impl SmallDisk {
     }
 
     /// Free bytes.
-    pub fn room(&self) -> u64 {
+    pub fn free(&self) -> u64 {
         let stats = statvfs(&self.folder).unwrap();
         stats.f_bavail * stats.f_frsize
     }
@@ -41,7 +39,7 @@ impl SmallDisk {
         self.ballast.set_len(0).unwrap();
         let Some(bytes) = bytes else { return };
         loop {
-            let taken = self.room().saturating_sub(bytes);
+            let taken = self.free().saturating_sub(bytes);
             // Another process may have taken some of it meanwhile: check again.
             if taken == 0 || fallocate(&self.ballast, FallocateFlags::empty(), 0, taken).is_ok() {
                 return;
