@@ -178,16 +178,7 @@ impl Resource for Jeton {
     }
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
-        let settings = &self.shared.settings;
-        let name = Xid {
-            cluster: settings.cluster,
-            request: attempt.request,
-            attempt: attempt.number,
-            decision_location: attempt.decision_location,
-            coordinator: attempt.coordinator,
-            resource: settings.number,
-            connection: self.begun.fetch_add(1, Ordering::Relaxed),
-        };
+        let name = self.shared.settings.branch(attempt, self.begun.fetch_add(1, Ordering::Relaxed));
         Ok(Box::new(JetonBranch::new(Arc::clone(&self.shared), name)))
     }
 

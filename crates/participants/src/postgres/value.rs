@@ -10,6 +10,7 @@ use jeton_etx::Value;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked};
 
+use super::decisions::uuid;
 use super::{numeric, time};
 
 /// A value as a parameter.
@@ -122,7 +123,10 @@ fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
         Type::BYTEA => Ok(Value::Bytes(raw.to_vec())),
         // The first byte is the version of the format.
         Type::JSONB => text(raw.get(1..).ok_or_else(broken)?),
-        Type::UUID => uuid(raw).map(Value::Text).ok_or_else(broken),
+        Type::UUID => {
+            let number = raw.try_into().map(u128::from_be_bytes);
+            number.map(|number| Value::Text(uuid(number))).map_err(|_| broken())
+        }
         Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::DATE | Type::TIME => {
             time::read(kind, raw).map(Value::Text).ok_or_else(broken)
         }
@@ -139,9 +143,4 @@ fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
         _ if matches!(kind.kind(), tokio_postgres::types::Kind::Enum(_)) => text(raw),
         _ => Err(format!("its type {} is not known here; let the statement cast it to text", kind.name())),
     }
-}
-
-fn uuid(raw: &[u8]) -> Option<String> {
-    let digits = format!("{:032x}", u128::from_be_bytes(raw.try_into().ok()?));
-    Some([&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-"))
 }
