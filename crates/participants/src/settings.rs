@@ -114,15 +114,7 @@ impl Settings {
 
     /// The name of a branch in this database.
     pub(crate) fn branch(&self, attempt: AttemptId, connection: u64) -> Xid {
-        Xid {
-            cluster: self.cluster,
-            request: attempt.request,
-            attempt: attempt.number,
-            decision_location: attempt.decision_location,
-            coordinator: attempt.coordinator,
-            resource: self.number,
-            connection,
-        }
+        attempt.branch(self.cluster, self.number, connection)
     }
 
     /// The branch of a privilege check.

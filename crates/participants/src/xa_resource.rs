@@ -176,6 +176,10 @@ impl<D: Recovery> Resource for XaResource<D> {
         D::DIALECT
     }
 
+    fn keeps_decisions(&self) -> bool {
+        true
+    }
+
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let settings = &self.database.settings;
         let pooled = self.database.acquire_for_branch(attempt.coordinator).await?;

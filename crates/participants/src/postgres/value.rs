@@ -39,8 +39,8 @@ impl Parameter<'_> {
 fn word(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Integer(_) => "a whole number",
+        Value::Bool(_) => "a boolean",
+        Value::Integer(_) => "an integer",
         Value::Float(_) | Value::Decimal(_) => "a number",
         Value::Text(_) => "text",
         Value::Bytes(_) => "bytes",
@@ -101,7 +101,7 @@ pub fn read_row(row: &tokio_postgres::Row) -> Result<jeton_etx::Row, String> {
 }
 
 fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
-    let broken = || format!("a {} that cannot be read", kind.name());
+    let broken = || format!("a value of type {} cannot be decoded", kind.name());
     let text = |raw: &[u8]| String::from_utf8(raw.to_vec()).map(Value::Text).map_err(|_| broken());
     let whole = || -> Option<i64> {
         match *kind {
@@ -141,6 +141,6 @@ fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
         | Type::XML
         | Type::CHAR => text(raw),
         _ if matches!(kind.kind(), tokio_postgres::types::Kind::Enum(_)) => text(raw),
-        _ => Err(format!("its type {} is not known here; let the statement cast it to text", kind.name())),
+        _ => Err(format!("the type {} is not supported; cast it to text in the statement", kind.name())),
     }
 }
