@@ -125,21 +125,19 @@ impl BranchRecovery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DecisionLocation, RequestId};
+    use crate::{AttemptId, DecisionLocation, RequestId};
 
     /// Between the list and the read of the decision the coordinator may have committed the branch, and the
     /// client may have acknowledged the answer.
     #[test]
     fn forgotten_branch_is_aborted_only_if_still_prepared() {
-        let branch = Xid {
-            cluster: 1.into(),
+        let attempt = AttemptId {
             request: RequestId { session: 2, sequence: 3 },
-            attempt: AttemptNumber::FIRST,
-            decision_location: DecisionLocation::Registers,
+            number: AttemptNumber::FIRST,
             coordinator: CoordinatorId { server: 1, incarnation: 2, work: 3 },
-            resource: 0,
-            connection: 4,
+            decision_location: DecisionLocation::Registers,
         };
+        let branch = attempt.branch(1.into(), 0, 4);
         for (is_prepared, next) in [(true, Some(RecoveryAction::End(branch, Outcome::Abort))), (false, None)]
         {
             let (mut recovery, _) = BranchRecovery::begin(branch);

@@ -37,7 +37,7 @@ const ATTEMPT_DELAY_MAX: Duration = Duration::from_secs(1);
 type BranchSlot = Arc<Mutex<Option<Box<dyn Branch>>>>;
 
 /// The branches of this coordinator that have not ended, by attempt and database.
-type OwnBranches = Arc<std::sync::Mutex<BTreeMap<(AttemptNumber, u8), BranchSlot>>>;
+type OwnBranches = BTreeMap<(AttemptNumber, u8), BranchSlot>;
 
 /// The state that the actions of one request share.
 struct Context<R> {
@@ -45,19 +45,7 @@ struct Context<R> {
     transaction: TransactionRequest,
     coordinator: CoordinatorId,
     request: ProcedureCall,
-    own_branches: OwnBranches,
-}
-
-impl<R> Clone for Context<R> {
-    fn clone(&self) -> Self {
-        Self {
-            server: Arc::clone(&self.server),
-            transaction: self.transaction,
-            coordinator: self.coordinator,
-            request: self.request.clone(),
-            own_branches: Arc::clone(&self.own_branches),
-        }
-    }
+    own_branches: std::sync::Mutex<OwnBranches>,
 }
 
 /// Executes a request until it is answered.
@@ -69,13 +57,9 @@ pub(crate) async fn run<R: Registers>(
     is_first_time: bool,
     sender: watch::Sender<Option<ClientOutcome>>,
 ) {
-    let context = Context {
-        server: Arc::clone(&server),
-        transaction,
-        coordinator,
-        request,
-        own_branches: OwnBranches::default(),
-    };
+    let own_branches = std::sync::Mutex::default();
+    let context =
+        Arc::new(Context { server: Arc::clone(&server), transaction, coordinator, request, own_branches });
     fault!("taken");
     let (mut state, mut actions) = CoordinatorState::begin(transaction, coordinator, is_first_time);
     // One task polls all actions: a task for each would add a thread switch to every action.
@@ -93,7 +77,9 @@ pub(crate) async fn run<R: Registers>(
                     let _no_receiver = sender.send(Some(outcome));
                     fault!("answered");
                 }
-                action => in_flight.push(AssertUnwindSafe(context.clone().perform(action)).catch_unwind()),
+                action => {
+                    in_flight.push(AssertUnwindSafe(Arc::clone(&context).perform(action)).catch_unwind())
+                }
             }
         }
         match in_flight.next().await {
@@ -112,7 +98,7 @@ pub(crate) async fn run<R: Registers>(
 }
 
 impl<R: Registers> Context<R> {
-    async fn perform(self, action: CoordinatorAction) -> (AttemptNumber, Event) {
+    async fn perform(self: Arc<Self>, action: CoordinatorAction) -> (AttemptNumber, Event) {
         let attempt = action.attempt().unwrap_or(AttemptNumber::FIRST);
         let event = match action {
             CoordinatorAction::ReadDecision(attempt) => {
@@ -279,7 +265,7 @@ impl<R: Registers> Context<R> {
         )
     }
 
-    async fn roll_back(&self, own: AttemptId) -> Event {
+    async fn roll_back(self: &Arc<Self>, own: AttemptId) -> Event {
         let numbers: Vec<u8> = self
             .lock()
             .keys()
@@ -289,7 +275,7 @@ impl<R: Registers> Context<R> {
         fault!("rolling-back");
         let mut rolling_back = JoinSet::new();
         for number in numbers {
-            let context = self.clone();
+            let context = Arc::clone(self);
             rolling_back.spawn(async move { context.roll_back_one(own.number, number).await });
         }
         while rolling_back.join_next().await.is_some() {}
@@ -334,15 +320,7 @@ impl<R: Registers> Context<R> {
                 Err(why) => tracing::info!(%why, "retrying a commit on another connection"),
             }
         }
-        let name = Xid {
-            cluster: self.server.options.cluster,
-            request: attempt.request,
-            attempt: attempt.number,
-            decision_location: attempt.decision_location,
-            coordinator: attempt.coordinator,
-            resource: participant.resource,
-            connection: participant.connection,
-        };
+        let name = attempt.branch(self.server.options.cluster, participant.resource, participant.connection);
         end(&self.server, &name, Outcome::Commit).await;
         fault!("committed-{}", participant.resource);
         Event::Committed(participant)
@@ -379,7 +357,7 @@ impl<R: Registers> Context<R> {
         self.lock().get(&(own.number, number)).cloned()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(AttemptNumber, u8), BranchSlot>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, OwnBranches> {
         // No code panics while the lock is taken.
         self.own_branches.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -1,5 +1,7 @@
 //! Request ids and attempts.
 
+use crate::{Cluster, CoordinatorId, Xid};
+
 /// Limit of attempts per request. After the last one the request is answered as failed.
 pub const ATTEMPTS_MAX: u8 = 64;
 
@@ -64,7 +66,15 @@ pub struct AttemptId {
     /// The attempt of the request.
     pub number: AttemptNumber,
     /// The coordinator that executes it.
-    pub coordinator: crate::CoordinatorId,
+    pub coordinator: CoordinatorId,
     /// Where its decision is recorded.
     pub decision_location: DecisionLocation,
+}
+
+impl AttemptId {
+    /// The name of its branch in a database.
+    pub fn branch(self, cluster: Cluster, resource: u8, connection: u64) -> Xid {
+        let Self { request, number: attempt, coordinator, decision_location } = self;
+        Xid { cluster, request, attempt, decision_location, coordinator, resource, connection }
+    }
 }

@@ -21,9 +21,10 @@ pub trait Resource: Send + Sync {
     /// The placeholder syntax of its statements.
     fn dialect(&self) -> Dialect;
 
-    /// Whether it can record decisions, that is, commit a branch atomically with its decision.
+    /// Whether it can record decisions, that is, commit a branch atomically with its decision. Otherwise it needs
+    /// neither [`write_decision`](Self::write_decision) nor [`read_decision`](Self::read_decision).
     fn keeps_decisions(&self) -> bool {
-        true
+        false
     }
 
     /// Begins a branch on a connection of its own.
@@ -45,18 +46,22 @@ pub trait Resource: Send + Sync {
     /// [`Branch::commit_deciding`] decides otherwise.
     async fn write_decision(
         &self,
-        request: RequestId,
-        attempt: AttemptNumber,
-        decision: &[u8],
-    ) -> Result<Vec<u8>, ResourceError>;
+        _request: RequestId,
+        _attempt: AttemptNumber,
+        _decision: &[u8],
+    ) -> Result<Vec<u8>, ResourceError> {
+        Err(ResourceError::keeps_no_decisions(self.name()))
+    }
 
     /// The recorded decision of an attempt whose decisions are in this database. [`ResourceError::Forgotten`]
     /// if the session is below the retention limit.
     async fn read_decision(
         &self,
-        request: RequestId,
-        attempt: AttemptNumber,
-    ) -> Result<Option<Vec<u8>>, ResourceError>;
+        _request: RequestId,
+        _attempt: AttemptNumber,
+    ) -> Result<Option<Vec<u8>>, ResourceError> {
+        Err(ResourceError::keeps_no_decisions(self.name()))
+    }
 
     /// Deletes commit markers and decisions of all sessions below this one. From then on no decision is
     /// recorded for them.
@@ -84,6 +89,7 @@ pub trait Branch: Send {
     /// recorded decision. If another decision is recorded, the branch is rolled back. If the response of the
     /// database is lost, the recorded decision is read. After an error, [`Resource::write_decision`] finds
     /// out the decision.
+    /// Not called if the database [keeps no decisions](Resource::keeps_decisions).
     async fn commit_deciding(self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, ResourceError>;
 
     /// Commits or rolls back the branch, on its own connection if that is still usable. `Ok` means that the
@@ -161,4 +167,15 @@ pub enum ResourceError {
         /// What was found.
         why: String,
     },
+}
+
+impl ResourceError {
+    /// The error of a database that keeps no decisions and is to record one.
+    pub fn keeps_no_decisions(resource: &str) -> Self {
+        Self::Setup {
+            resource: resource.to_owned(),
+            why: "it keeps no decisions about transactions".to_owned(),
+            remedy: "keep them in the registers, or in PostgreSQL or MariaDB".to_owned(),
+        }
+    }
 }

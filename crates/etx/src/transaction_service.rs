@@ -15,7 +15,7 @@ use crate::{
     RequestId, Resource, Xid,
 };
 
-/// Timeout of queries to one database or register.
+/// Timeout of queries to one database or register, and of the status of a request.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Timeout of the resolution of one branch.
@@ -146,27 +146,22 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
                     };
                 }
             }
-            Ok(status)
+            Ok::<_, String>(status)
         };
-        tokio::time::timeout(QUERY_TIMEOUT, query).await.unwrap_or_else(|_| {
-            Err(format!("no response from registers and databases within {QUERY_TIMEOUT:?}"))
-        })
+        in_time(query).await
     }
 
     async fn in_doubt(&self) -> InDoubt {
         let mut found = InDoubt::default();
         for resource in self.resources.iter() {
             let name = resource.name().to_owned();
-            match tokio::time::timeout(QUERY_TIMEOUT, resource.prepared()).await {
-                Ok(Ok(prepared)) => {
+            match in_time(resource.prepared()).await {
+                Ok(prepared) => {
                     for listed in prepared {
-                        if let Some(in_doubt_branch) = self.in_doubt_branch(&**resource, listed).await {
-                            found.branches.push(in_doubt_branch);
-                        }
+                        found.branches.extend(self.in_doubt_branch(&**resource, listed).await);
                     }
                 }
-                Ok(Err(why)) => found.unreachable.push((name, why.to_string())),
-                Err(_) => found.unreachable.push((name, format!("no response within {QUERY_TIMEOUT:?}"))),
+                Err(why) => found.unreachable.push((name, why)),
             }
         }
         found
@@ -178,21 +173,24 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
             if in_doubt_branch.branch.request != request {
                 continue;
             }
-            let resolving =
-                tokio::time::timeout(RESOLVE_TIMEOUT, self.force_resolve(in_doubt_branch.branch)).await;
-            let outcome = match resolving {
-                Ok(outcome) => outcome.map_err(|why| why.to_string()),
+            let InDoubtBranch { database, branch, .. } = in_doubt_branch;
+            let outcome = match tokio::time::timeout(RESOLVE_TIMEOUT, self.force_resolve(branch)).await {
+                Ok(Ok(Some(outcome))) => Ok(outcome),
+                Ok(Ok(None)) => Err("it had ended already".to_owned()),
+                Ok(Err(why)) => Err(why.to_string()),
                 Err(_) => Err(format!("not resolved within {RESOLVE_TIMEOUT:?}; recovery continues")),
             };
-            let outcome =
-                outcome.and_then(|outcome| outcome.ok_or_else(|| "it had ended already".to_owned()));
-            resolved.push(ResolvedBranch {
-                database: in_doubt_branch.database,
-                branch: in_doubt_branch.branch,
-                outcome,
-            });
+            resolved.push(ResolvedBranch { database, branch, outcome });
         }
         resolved
+    }
+}
+
+/// Runs a query of a database or register with a timeout.
+async fn in_time<T, E: ToString>(query: impl Future<Output = Result<T, E>>) -> Result<T, String> {
+    match tokio::time::timeout(QUERY_TIMEOUT, query).await {
+        Ok(result) => result.map_err(|why| why.to_string()),
+        Err(_) => Err(format!("no response within {QUERY_TIMEOUT:?}")),
     }
 }
 
@@ -215,14 +213,10 @@ impl<R: Registers> Coordinator<R> {
             return None;
         }
         let read = self.decisions.read_once(branch.request, branch.decision_location, branch.attempt);
-        let decision = match tokio::time::timeout(QUERY_TIMEOUT, read).await {
-            Ok(decision) => decision,
-            Err(_) => Err(format!("no response within {QUERY_TIMEOUT:?}")),
-        };
+        let decision = in_time(read).await;
         let coordinator_status = self.peer_status(branch.coordinator, branch.request, branch.attempt).await;
         // An error here only leaves the list of locks empty.
-        let locks = tokio::time::timeout(QUERY_TIMEOUT, resource.locks(&branch)).await;
-        let locks = locks.ok().and_then(Result::ok).unwrap_or_default();
+        let locks = in_time(resource.locks(&branch)).await.unwrap_or_default();
         Some(InDoubtBranch {
             database: resource.name().to_owned(),
             branch,

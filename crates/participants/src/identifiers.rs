@@ -34,7 +34,7 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jeton_etx::{AttemptNumber, DecisionLocation, RequestId, Xid};
+    use jeton_etx::{AttemptId, AttemptNumber, DecisionLocation, RequestId};
 
     #[test]
     fn labels_fit_the_limits_of_the_databases() {
@@ -48,9 +48,8 @@ mod tests {
         let gid = |cluster: Cluster, session| {
             let coordinator = CoordinatorId { server: 1, incarnation: 2, work: 3 };
             let request = RequestId { session, sequence: 1 };
-            let (attempt, decision_location) = (AttemptNumber::FIRST, DecisionLocation::Registers);
-            Xid { cluster, request, attempt, decision_location, coordinator, resource: 0, connection: 4 }
-                .gid()
+            let (number, decision_location) = (AttemptNumber::FIRST, DecisionLocation::Registers);
+            AttemptId { request, number, coordinator, decision_location }.branch(cluster, 0, 4).gid()
         };
         let of = |number, deployment| Cluster { number, deployment };
         let (from, to) = markers_below(of(7, 1), 100);

@@ -4,15 +4,16 @@
 //! connection; dropping a [`PooledConnection`] closes the connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use jeton_etx::ResourceError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::settings::Settings;
 
 /// Idle connections, and a limit of all connections.
 pub struct Pool<C> {
     idle: Arc<Mutex<Vec<C>>>,
     slots: Arc<Semaphore>,
-    wait_max: Duration,
 }
 
 /// A connection in exclusive use.
@@ -24,34 +25,29 @@ pub struct PooledConnection<C> {
     _slot: OwnedSemaphorePermit,
 }
 
-/// No connection became free within the timeout.
-#[derive(Debug)]
-pub struct Exhausted;
-
-/// Permission for one connection, and an idle connection if there was one.
-pub struct PoolSlot<C> {
-    pub idle_one: Option<C>,
-    idle: Arc<Mutex<Vec<C>>>,
-    slot: OwnedSemaphorePermit,
-}
-
 impl<C> Pool<C> {
-    pub fn new(connections_max: usize, wait_max: Duration) -> Self {
-        Self { idle: Arc::default(), slots: Arc::new(Semaphore::new(connections_max)), wait_max }
+    pub fn new(connections_max: usize) -> Self {
+        Self { idle: Arc::default(), slots: Arc::new(Semaphore::new(connections_max)) }
     }
 
-    /// Waits for a slot. The most recently used connection is taken first.
-    pub async fn slot(&self) -> Result<PoolSlot<C>, Exhausted> {
-        let wait = tokio::time::timeout(self.wait_max, Arc::clone(&self.slots).acquire_owned());
-        let slot = wait.await.map_err(|_| Exhausted)?.map_err(|_| Exhausted)?;
-        let idle_one = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Ok(PoolSlot { idle_one, idle: Arc::clone(&self.idle), slot })
-    }
-}
-
-impl<C> PoolSlot<C> {
-    pub fn fill(self, connection: C, was_idle: bool) -> PooledConnection<C> {
-        PooledConnection { connection, was_idle, idle: self.idle, _slot: self.slot }
+    /// Waits for a free connection. The most recently used idle one is taken first; `connect` opens another if there
+    /// is none, or if it is not open any more.
+    pub async fn acquire(
+        &self,
+        settings: &Settings,
+        is_open: impl Fn(&C) -> bool,
+        connect: impl Future<Output = Result<C, ResourceError>>,
+    ) -> Result<PooledConnection<C>, ResourceError> {
+        let wait = tokio::time::timeout(settings.wait_max, Arc::clone(&self.slots).acquire_owned()).await;
+        let exhausted = || settings.transient("no connection became free in time");
+        let slot = wait.ok().and_then(Result::ok).ok_or_else(exhausted)?;
+        let idle_one = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().filter(is_open);
+        let was_idle = idle_one.is_some();
+        let connection = match idle_one {
+            Some(connection) => connection,
+            None => connect.await?,
+        };
+        Ok(PooledConnection { connection, was_idle, idle: Arc::clone(&self.idle), _slot: slot })
     }
 }
 
@@ -68,13 +64,15 @@ mod tests {
 
     #[tokio::test]
     async fn pool_is_bounded_and_drops_unreturned_connections() {
-        let pool = Pool::new(1, Duration::from_millis(20));
-        let slot = pool.slot().await.unwrap();
-        assert!(slot.idle_one.is_none() && pool.slot().await.is_err());
-        slot.fill("first", false).give_back();
-        let slot = pool.slot().await.unwrap();
-        assert_eq!(slot.idle_one, Some("first"));
-        drop(slot.fill("first", true));
-        assert!(pool.slot().await.unwrap().idle_one.is_none());
+        let wait_max = std::time::Duration::from_millis(20);
+        let (pool, settings) = (Pool::new(1), Settings { wait_max, ..Settings::new("a pool", 1, 0) });
+        let acquire = async |name| pool.acquire(&settings, |_| true, async move { Ok(name) }).await;
+        let first = acquire("first").await.unwrap();
+        assert!(!first.was_idle && acquire("second").await.is_err());
+        first.give_back();
+        let again = acquire("second").await.unwrap();
+        assert!(again.was_idle && again.connection == "first");
+        drop(again);
+        assert_eq!(acquire("third").await.unwrap().connection, "third");
     }
 }

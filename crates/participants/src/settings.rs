@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use jeton_etx::{Cluster, CoordinatorId, ResourceError, Xid};
+use jeton_etx::{
+    AttemptId, AttemptNumber, Cluster, CoordinatorId, DecisionLocation, RequestId, ResourceError, Xid,
+};
 
 /// Settings of a database of a cluster.
 #[derive(Debug, Clone)]
@@ -93,12 +95,36 @@ impl Settings {
     }
 
     /// Runs a future with a timeout.
-    pub(crate) async fn in_time<T>(
+    pub(crate) async fn in_time<T, E: From<ResourceError>>(
         &self,
         limit: Duration,
-        work: impl Future<Output = Result<T, ResourceError>>,
-    ) -> Result<T, ResourceError> {
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         let late = || self.transient(format_args!("no response within {limit:?}"));
         tokio::time::timeout(limit, work).await.map_err(|_| late())?
+    }
+
+    /// Waits for a response. The limit is longer than the statement timeout of the database itself.
+    pub(crate) async fn in_answer_time<T, E: From<ResourceError>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        self.in_time(self.answer_max(), work).await
+    }
+
+    /// The name of a branch in this database.
+    pub(crate) fn branch(&self, attempt: AttemptId, connection: u64) -> Xid {
+        attempt.branch(self.cluster, self.number, connection)
+    }
+
+    /// The branch of a privilege check.
+    pub(crate) fn trial_branch(&self, connection: u64) -> Xid {
+        let attempt = AttemptId {
+            request: RequestId { session: 0, sequence: 0 },
+            number: AttemptNumber::FIRST,
+            coordinator: CoordinatorId::TRIAL,
+            decision_location: DecisionLocation::Registers,
+        };
+        self.branch(attempt, connection)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jeton_etx::{Branch, Outcome, QueryResult, ResourceError, Value, Vote, Xid};
 
-use crate::driver::{Driver, ErrorClass};
+use crate::driver::{Driver, ErrorClass, Recovery, Session};
 use crate::pool::PooledConnection;
 use crate::query_error::{QueryError, TextRows};
 use crate::statement_class::is_reading;
@@ -14,7 +14,7 @@ use crate::xa_resource::Database;
 pub struct XaBranch<D: Driver> {
     database: Arc<Database<D>>,
     /// `None` after the branch has ended, or when the connection is unusable.
-    connection: Option<PooledConnection<D::Connection>>,
+    connection: Option<PooledConnection<D::Session>>,
     xid: Xid,
     /// Whether the decision of the attempt is recorded in this database: the branch then commits together with
     /// the decision and is never prepared.
@@ -40,10 +40,10 @@ enum State {
     Ended,
 }
 
-impl<D: Driver> XaBranch<D> {
+impl<D: Recovery> XaBranch<D> {
     pub fn new(
         database: Arc<Database<D>>,
-        connection: PooledConnection<D::Connection>,
+        connection: PooledConnection<D::Session>,
         xid: Xid,
         decides_here: bool,
     ) -> Self {
@@ -71,7 +71,7 @@ impl<D: Driver> XaBranch<D> {
 
     async fn run(&mut self, sql: &str) -> Result<TextRows, QueryError> {
         match &mut self.connection {
-            Some(pooled) => D::run(&mut pooled.connection, &self.database.settings, sql).await,
+            Some(pooled) => pooled.connection.run(&self.database.settings, sql).await,
             None => Err(self.lost()),
         }
     }
@@ -84,7 +84,7 @@ impl<D: Driver> XaBranch<D> {
     ) -> Result<QueryResult, QueryError> {
         let settings = &self.database.settings;
         match &mut self.connection {
-            Some(pooled) => D::execute(&mut pooled.connection, settings, begin, statement, parameters).await,
+            Some(pooled) => pooled.connection.execute(settings, begin, statement, parameters).await,
             None => Err(self.lost()),
         }
     }
@@ -97,7 +97,7 @@ impl<D: Driver> XaBranch<D> {
     async fn reconnect(&mut self) -> Result<(), ResourceError> {
         self.connection = None;
         let pooled = self.database.acquire_for_branch(self.xid.coordinator).await?;
-        self.xid.connection = D::id(&pooled.connection);
+        self.xid.connection = pooled.connection.id();
         self.connection = Some(pooled);
         Ok(())
     }
@@ -150,7 +150,7 @@ impl<D: Driver> XaBranch<D> {
             self.connection = None;
         }
         let result = result?;
-        let has_left = |pooled: &PooledConnection<_>| !D::is_in_transaction(&pooled.connection);
+        let has_left = |pooled: &PooledConnection<D::Session>| !pooled.connection.is_in_transaction();
         if self.decides_here && self.connection.as_ref().is_some_and(has_left) {
             return Err(self.invalid_state("the statement has ended the transaction"));
         }
@@ -187,7 +187,7 @@ impl<D: Driver> XaBranch<D> {
         if mutated!(SessionReset)
             && let Some(pooled) = &mut self.connection
         {
-            D::reset(&mut pooled.connection).await;
+            pooled.connection.reset().await;
         }
     }
 
@@ -205,7 +205,7 @@ impl<D: Driver> XaBranch<D> {
 }
 
 #[async_trait]
-impl<D: Driver> Branch for XaBranch<D> {
+impl<D: Recovery> Branch for XaBranch<D> {
     fn name(&self) -> Xid {
         self.xid
     }

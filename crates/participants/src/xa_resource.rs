@@ -8,7 +8,7 @@ use jeton_etx::{
     RequestId, Resource, ResourceError, Xid,
 };
 
-use crate::driver::{Driver, ErrorClass};
+use crate::driver::{Driver, ErrorClass, Recovery, Schema, Session};
 use crate::identifiers::unhex;
 use crate::pool::{Pool, PooledConnection};
 use crate::query_error::{QueryError, TextRows, first};
@@ -35,19 +35,21 @@ pub struct XaResource<D: Driver> {
 pub struct Database<D: Driver> {
     pub settings: Settings,
     pub driver: D,
-    branches: Pool<D::Connection>,
-    control: Pool<D::Connection>,
+    branches: Pool<D::Session>,
+    control: Pool<D::Session>,
 }
 
 impl<D: Driver> XaResource<D> {
     /// A database by its URL. Does not connect yet.
     pub fn new(url: &str, settings: Settings) -> Result<Self, ResourceError> {
         let driver = D::new(url, &settings)?;
-        let branches = Pool::new(settings.branches_max, settings.wait_max);
-        let control = Pool::new(CONTROL_CONNECTIONS, settings.wait_max);
+        let branches = Pool::new(settings.branches_max);
+        let control = Pool::new(CONTROL_CONNECTIONS);
         Ok(Self { database: Arc::new(Database { settings, driver, branches, control }) })
     }
+}
 
+impl<D: Schema> XaResource<D> {
     /// Creates missing tables and checks that a branch can be prepared. Returns warnings.
     pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         D::ensure_schema(&self.database).await
@@ -64,20 +66,13 @@ impl<D: Driver> XaResource<D> {
 
 impl<D: Driver> Database<D> {
     /// A connection of a pool, or a new one.
-    async fn acquire(
-        &self,
-        pool: &Pool<D::Connection>,
-    ) -> Result<PooledConnection<D::Connection>, ResourceError> {
-        let slot = pool.slot().await;
-        let mut slot = slot.map_err(|_| self.settings.transient("no connection became free in time"))?;
-        match slot.idle_one.take().filter(D::is_open) {
-            Some(connection) => Ok(slot.fill(connection, true)),
-            None => Ok(slot.fill(self.driver.connect(&self.settings).await?, false)),
-        }
+    async fn acquire(&self, pool: &Pool<D::Session>) -> Result<PooledConnection<D::Session>, ResourceError> {
+        let connect = async { self.driver.connect(&self.settings).await };
+        pool.acquire(&self.settings, D::Session::is_open, connect).await
     }
 
     /// A connection for recovery and decisions.
-    pub async fn acquire_control(&self) -> Result<PooledConnection<D::Connection>, ResourceError> {
+    pub async fn acquire_control(&self) -> Result<PooledConnection<D::Session>, ResourceError> {
         self.acquire(&self.control).await
     }
 
@@ -85,10 +80,10 @@ impl<D: Driver> Database<D> {
     pub async fn acquire_for_branch(
         &self,
         coordinator: CoordinatorId,
-    ) -> Result<PooledConnection<D::Connection>, ResourceError> {
+    ) -> Result<PooledConnection<D::Session>, ResourceError> {
         loop {
             let mut pooled = self.acquire(&self.branches).await?;
-            match D::label(&mut pooled.connection, &self.settings, coordinator).await {
+            match pooled.connection.label(&self.settings, coordinator).await {
                 // The connection died while it was idle.
                 Err(error) if error.is_lost && pooled.was_idle => {}
                 result => return result.map(|()| pooled).map_err(ResourceError::from),
@@ -100,7 +95,7 @@ impl<D: Driver> Database<D> {
     pub async fn query(&self, sql: &str) -> Result<TextRows, QueryError> {
         loop {
             let mut pooled = self.acquire_control().await?;
-            match D::run(&mut pooled.connection, &self.settings, sql).await {
+            match pooled.connection.run(&self.settings, sql).await {
                 Err(error) if error.is_lost && pooled.was_idle => {}
                 // Closing the connection rolls back a transaction that failed halfway.
                 Err(error) if error.is_lost || sql.starts_with("BEGIN") => return Err(error),
@@ -172,7 +167,7 @@ impl<D: Driver> Database<D> {
 }
 
 #[async_trait]
-impl<D: Driver> Resource for XaResource<D> {
+impl<D: Recovery> Resource for XaResource<D> {
     fn name(&self) -> &str {
         &self.database.settings.name
     }
@@ -181,18 +176,14 @@ impl<D: Driver> Resource for XaResource<D> {
         D::DIALECT
     }
 
+    fn keeps_decisions(&self) -> bool {
+        true
+    }
+
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let settings = &self.database.settings;
         let pooled = self.database.acquire_for_branch(attempt.coordinator).await?;
-        let xid = Xid {
-            cluster: settings.cluster,
-            request: attempt.request,
-            attempt: attempt.number,
-            decision_location: attempt.decision_location,
-            coordinator: attempt.coordinator,
-            resource: settings.number,
-            connection: D::id(&pooled.connection),
-        };
+        let xid = settings.branch(attempt, pooled.connection.id());
         let decides_here = attempt.decision_location == DecisionLocation::Resource(settings.number);
         Ok(Box::new(XaBranch::new(Arc::clone(&self.database), pooled, xid, decides_here)))
     }

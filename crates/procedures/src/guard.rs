@@ -52,7 +52,7 @@ impl Guard {
                 Some((&that[..at], *sign, &that[at + text.len()..]))
             });
         let (left, sign, right) =
-            found.ok_or_else(|| format!("{that:?} compares nothing: use =, !=, <, <=, > or >="))?;
+            found.ok_or_else(|| format!("{that:?} has no comparison: use =, !=, <, <=, > or >="))?;
         let (left, right) = (Operand::read(left, scope)?, Operand::read(right, scope)?);
         Ok(Self { left, sign, right, otherwise: otherwise.to_owned() })
     }

@@ -35,7 +35,7 @@ impl Parameter {
     /// Parses a declaration.
     pub fn read(name: &str, declared: &DeclaredParameter) -> Result<Self, String> {
         if name.is_empty() || crate::statement::name_of(name) != name {
-            return Err("a name is letters, digits and _, and begins with no digit".into());
+            return Err("a name has letters, digits and _, and does not begin with a digit".into());
         }
         let bounded = match declared {
             DeclaredParameter::Bounded(bounded) => bounded.clone(),
@@ -49,14 +49,14 @@ impl Parameter {
             "number" => Kind::Number,
             "text" => Kind::Text,
             "boolean" => Kind::Boolean,
-            other => return Err(format!("{other:?} is no kind: integer, number, text or boolean")),
+            other => return Err(format!("unknown kind {other:?}: use integer, number, text or boolean")),
         };
         let is_number = matches!(kind, Kind::Integer | Kind::Number);
         if !is_number && (bounded.min.is_some() || bounded.max.is_some()) {
-            return Err("min and max are for numbers".into());
+            return Err("only numbers have min and max".into());
         }
         if kind != Kind::Text && bounded.bytes_max.is_some() {
-            return Err("bytes_max is for texts".into());
+            return Err("only texts have bytes_max".into());
         }
         if bounded.min.zip(bounded.max).is_some_and(|(min, max)| min > max) {
             return Err("min is above max".into());
@@ -76,32 +76,32 @@ impl Parameter {
         let wrong = |what: &str| Err(format!("{}: {what}", self.name));
         let value = match (self.kind, given) {
             (_, None | Some(Json::Null)) if self.is_optional => return Ok(Value::Null),
-            (_, None) => return wrong("it is missing"),
+            (_, None) => return wrong("missing"),
             (Kind::Integer, Some(Json::Number(number))) => match number.as_i64() {
                 Some(number) => Value::Integer(number),
-                None => return wrong("it is a whole number of 64 bits"),
+                None => return wrong("must be an integer of 64 bits"),
             },
             // For clients whose integers end at 2^53.
             (Kind::Integer, Some(Json::String(text))) => match text.parse() {
                 Ok(number) => Value::Integer(number),
-                Err(_) => return wrong("it is a whole number of 64 bits"),
+                Err(_) => return wrong("must be an integer of 64 bits"),
             },
             (Kind::Number, Some(Json::Number(number))) => Value::Decimal(number.to_string()),
             (Kind::Number, Some(Json::String(text))) if text.len() > NUMBER_BYTES_MAX => {
-                return wrong(&format!("it has more than {NUMBER_BYTES_MAX} digits"));
+                return wrong(&format!("has more than {NUMBER_BYTES_MAX} digits"));
             }
             (Kind::Number, Some(Json::String(text))) => Value::Decimal(text.clone()),
             (Kind::Text, Some(Json::String(text))) if text.len() > self.bytes_max => {
-                return wrong(&format!("it has more than {} bytes", self.bytes_max));
+                return wrong(&format!("has more than {} bytes", self.bytes_max));
             }
             (Kind::Text, Some(Json::String(text))) if text.contains('\0') => {
-                return wrong("it has a zero byte, which PostgreSQL cannot store");
+                return wrong("contains a zero byte, which PostgreSQL cannot store");
             }
             (Kind::Text, Some(Json::String(text))) => Value::Text(text.clone()),
             (Kind::Boolean, Some(Json::Bool(truth))) => Value::Bool(*truth),
-            (Kind::Integer | Kind::Number, _) => return wrong("it is a number"),
-            (Kind::Text, _) => return wrong("it is a text"),
-            (Kind::Boolean, _) => return wrong("it is true or false"),
+            (Kind::Integer | Kind::Number, _) => return wrong("must be a number"),
+            (Kind::Text, _) => return wrong("must be a text"),
+            (Kind::Boolean, _) => return wrong("must be true or false"),
         };
         self.bounded(&value).map_or(Ok(value), |why| wrong(&why))
     }
@@ -115,14 +115,14 @@ impl Parameter {
         };
         let against = |bound: i64| decimal::compare(&text, &bound.to_string());
         if against(0).is_none() {
-            return Some("it is a number, written with digits, and perhaps a sign and a point".into());
+            return Some("must be a number: digits with an optional sign and point".into());
         }
         match (self.min, self.max) {
             (Some(min), _) if against(min).is_some_and(|order| order.is_lt()) => {
-                Some(format!("it is at least {min}"))
+                Some(format!("must be at least {min}"))
             }
             (_, Some(max)) if against(max).is_some_and(|order| order.is_gt()) => {
-                Some(format!("it is at most {max}"))
+                Some(format!("must be at most {max}"))
             }
             _ => None,
         }

@@ -42,7 +42,7 @@ impl Procedure {
         let mut parameters = Vec::new();
         for (name, parameter) in &declared.parameters {
             if name == REQUEST {
-                return Err(format!(":{REQUEST} is the id of the request, and given by itself"));
+                return Err(format!(":{REQUEST} is reserved for the request id"));
             }
             let read = Parameter::read(name, parameter);
             parameters.push(read.map_err(|why| format!("parameter {name:?}: {why}"))?);
@@ -50,7 +50,7 @@ impl Procedure {
         let mut names: Vec<String> = parameters.iter().map(|parameter| parameter.name.clone()).collect();
         names.push(REQUEST.to_owned());
         if declared.steps.is_empty() || declared.steps.len() > STEPS_MAX {
-            return Err(format!("it has 1 to {STEPS_MAX} steps, not {}", declared.steps.len()));
+            return Err(format!("a procedure has 1 to {STEPS_MAX} steps, not {}", declared.steps.len()));
         }
         let mut step_names: Vec<String> = Vec::new();
         let mut steps = Vec::new();
@@ -61,7 +61,7 @@ impl Procedure {
                 format!("step {:?}", step.name)
             };
             if !step.name.is_empty() && step_names.contains(&step.name) {
-                return Err(format!("{place}: another has this name"));
+                return Err(format!("{place}: another step has this name"));
             }
             step_names.push(step.name.clone());
             let scope = Scope { steps: &step_names, parameters: &names };

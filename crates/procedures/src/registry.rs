@@ -50,7 +50,7 @@ impl ProcedureRegistry {
             let is_plain =
                 |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
             let procedure = if name.is_empty() || name.len() > 48 || !name.bytes().all(is_plain) {
-                Err("a name is 1 to 48 of a-z, 0-9, _ and -".into())
+                Err("a name has 1 to 48 characters of a-z, 0-9, _ and -".into())
             } else {
                 Procedure::read(declared, databases)
             };
@@ -68,7 +68,7 @@ impl ProcedureRegistry {
 
 fn given(request: &ProcedureCall) -> Result<Map<String, Json>, String> {
     serde_json::from_slice(&request.parameters)
-        .map_err(|why| format!("the parameters are a JSON object: {why}"))
+        .map_err(|why| format!("the parameters must be a JSON object: {why}"))
 }
 
 #[async_trait]
@@ -167,7 +167,7 @@ mod tests {
         };
         assert_eq!(check(r#"{"from": 1, "to": 2, "amount": 3}"#), Ok(()));
         for (parameters, word) in [
-            (r#"{"from": 1, "to": 2}"#, "amount: it is missing"),
+            (r#"{"from": 1, "to": 2}"#, "amount: missing"),
             (r#"{"from": 1, "to": 2, "amount": 0}"#, "at least 1"),
             (r#"{"from": 1, "to": 2, "amount": 3, "fee": 1}"#, "no parameter \"fee\""),
             ("[1]", "JSON object"),
@@ -186,11 +186,11 @@ mod tests {
                 "there is no database \"stok\"; there are: ledger, stock",
             ),
             (":to\"", ":whom\"", "step 2: there is no parameter \"whom\""),
-            ("rows = 1\", otherwise = \"no", "rows\", otherwise = \"no", "compares nothing"),
+            ("rows = 1\", otherwise = \"no", "rows\", otherwise = \"no", "has no comparison"),
             ("debit.balance", "credit.balance", "returns \"left\": there is no step \"credit\""),
-            ("\"integer\", to", "\"int\", to", "\"int\" is no kind"),
+            ("\"integer\", to", "\"int\", to", "unknown kind \"int\""),
             ("about = ", "decision_store = \"stock\"\nabout = ", "cannot keep decisions"),
-            ("parameters = {", "parameters = { request = \"text\",", ":request is the id"),
+            ("parameters = {", "parameters = { request = \"text\",", ":request is reserved"),
         ] {
             let text = TRANSFER.replace(from, to);
             assert_ne!(text, TRANSFER, "{from}");

@@ -75,6 +75,9 @@ pub async fn settle(
         faults.push(why.to_string());
     }
     let replayed = replay(&journal, &cluster.urls(), &mut faults).await;
+    // The other servers recover from a panic, so it shows only in the log.
+    let panicked = cluster.servers.iter().filter(|server| server.has_panicked());
+    faults.extend(panicked.map(|server| format!("server {} panicked; see its log", server.number)));
     let again = read(cluster).await?;
     if (again.sum, again.audit, &again.ledgers) != (found.sum, found.audit, &found.ledgers) {
         faults.push("retries have changed the databases".into());

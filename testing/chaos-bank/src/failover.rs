@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
@@ -125,17 +126,8 @@ async fn leader(cluster: &Cluster) -> Result<usize> {
 
 fn transfer(rng: &mut Rng) -> Transfer {
     let account = rng.below(100);
-    Transfer {
-        session: new_session(rng),
-        sequence: 0,
-        procedure: "to_savings",
-        body: format!("{{\"from\":{account},\"to\":{account},\"amount\":1}}"),
-        amount: 1,
-        answer: None,
-        took: Duration::ZERO,
-        sent: Instant::now(),
-        is_acknowledged: false,
-    }
+    let body = json!({ "from": account, "to": account, "amount": 1 });
+    Transfer::new(new_session(rng), 0, "to_savings", &body, 1)
 }
 
 /// The time until one of these servers answers.

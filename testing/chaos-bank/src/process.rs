@@ -154,6 +154,12 @@ impl Process {
         }
     }
 
+    /// Whether the log has a panic, from any of its starts.
+    pub fn has_panicked(&self) -> bool {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&text).contains("panicked")
+    }
+
     /// The failpoints at which it was killed or stopped since its start.
     pub fn failpoints_reached(&self) -> Vec<String> {
         let text = std::fs::read(&self.log).unwrap_or_default();

@@ -52,6 +52,21 @@ pub struct Transfer {
 }
 
 impl Transfer {
+    /// A transfer to be sent now.
+    pub fn new(session: u128, sequence: u32, procedure: &'static str, body: &Value, amount: i64) -> Self {
+        Self {
+            session,
+            sequence,
+            procedure,
+            body: body.to_string(),
+            amount,
+            answer: None,
+            took: Duration::ZERO,
+            sent: Instant::now(),
+            is_acknowledged: false,
+        }
+    }
+
     /// The request id, as the databases store it.
     pub fn key(&self) -> String {
         format!("{:032x}:{}", self.session, self.sequence)
@@ -163,17 +178,7 @@ pub fn transfer(session: u128, sequence: u32, rng: &mut Rng) -> Transfer {
         "balance" => json!({ "account": from }),
         _ => json!({ "from": from, "to": to, "amount": amount }),
     };
-    Transfer {
-        session,
-        sequence,
-        procedure,
-        body: body.to_string(),
-        amount,
-        answer: None,
-        took: Duration::ZERO,
-        sent: Instant::now(),
-        is_acknowledged: false,
-    }
+    Transfer::new(session, sequence, procedure, &body, amount)
 }
 
 /// A UUID of version 7.

@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jeton_etx::{
-    AttemptId, AttemptNumber, Branch, Branches, CoordinatorId, DecisionLocation, Dialect, Outcome,
-    PreparedBranch, ProcedureCall, ProcedureLogic, ProcedureResult, QueryResult, RequestId, Resource,
-    ResourceError, Value, Vote, Xid,
+    AttemptId, Branch, Branches, CoordinatorId, DecisionLocation, Dialect, Outcome, PreparedBranch,
+    ProcedureCall, ProcedureLogic, ProcedureResult, QueryResult, Resource, ResourceError, Value, Vote, Xid,
 };
 use jeton_register::memory::MemoryRegisters;
-use jeton_register::{Batch, Extent, LogId, LogKind, Registers, Slot, WritePermit, WriteResult};
+use jeton_register::{Batch, Blob, Error, Extent, LogId, LogKind, Registers, Slot, WritePermit, WriteResult};
 use tokio::sync::watch;
 
 pub const CLUSTER: u32 = 5;
@@ -106,15 +105,7 @@ impl Resource for Shared {
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         self.0.panic_if_planned("begin");
-        let name = Xid {
-            cluster: CLUSTER.into(),
-            request: attempt.request,
-            attempt: attempt.number,
-            decision_location: attempt.decision_location,
-            coordinator: attempt.coordinator,
-            resource: self.0.number,
-            connection: 1,
-        };
+        let name = attempt.branch(CLUSTER.into(), self.0.number, 1);
         Ok(Box::new(FakeBranch { fake: Arc::clone(&self.0), name }))
     }
 
@@ -128,19 +119,6 @@ impl Resource for Shared {
 
     async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         self.0.end(branch, outcome)
-    }
-
-    async fn write_decision(
-        &self,
-        _: RequestId,
-        _: AttemptNumber,
-        _: &[u8],
-    ) -> Result<Vec<u8>, ResourceError> {
-        Err(transient("decisions are not recorded here"))
-    }
-
-    async fn read_decision(&self, _: RequestId, _: AttemptNumber) -> Result<Option<Vec<u8>>, ResourceError> {
-        Err(transient("decisions are not recorded here"))
     }
 
     async fn forget(&self, _: u128) -> Result<(), ResourceError> {
@@ -176,7 +154,7 @@ impl Branch for FakeBranch {
     }
 
     async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, ResourceError> {
-        Err(transient("decisions are not recorded here"))
+        Err(ResourceError::keeps_no_decisions("a fake"))
     }
 
     async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
@@ -185,10 +163,6 @@ impl Branch for FakeBranch {
         }
         self.fake.end(&self.name, outcome)
     }
-}
-
-pub fn transient(why: &str) -> ResourceError {
-    ResourceError::Transient { resource: "a fake".to_owned(), why: why.to_owned() }
 }
 
 /// Executes the parameters as a statement in both databases.
@@ -221,9 +195,9 @@ pub struct BoundedRegisters {
 }
 
 impl Registers for BoundedRegisters {
-    fn admit(&self, writes: usize, bytes: usize) -> Result<WritePermit, jeton_register::Error> {
+    fn admit(&self, writes: usize, bytes: usize) -> Result<WritePermit, Error> {
         match self.is_full.load(Ordering::SeqCst) {
-            true => Err(jeton_register::Error::Full("they are bounded".into())),
+            true => Err(Error::Full("they are bounded".into())),
             false => self.inner.admit(writes, bytes),
         }
     }
@@ -232,51 +206,31 @@ impl Registers for BoundedRegisters {
         &self,
         batch: Batch,
         permit: WritePermit,
-    ) -> impl Future<Output = Result<Vec<WriteResult>, jeton_register::Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static {
         self.inner.write(batch, permit)
     }
 
-    fn read(
-        &self,
-        log: LogId,
-        from: Slot,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, jeton_register::Error>> + Send {
-        self.inner.read(log, from, limit)
+    async fn read(&self, log: LogId, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Error> {
+        self.inner.read(log, from, limit).await
     }
 
-    fn extent(&self, log: LogId) -> impl Future<Output = Result<Extent, jeton_register::Error>> + Send {
-        self.inner.extent(log)
+    async fn extent(&self, log: LogId) -> Result<Extent, Error> {
+        self.inner.extent(log).await
     }
 
-    fn trim(
-        &self,
-        log: LogId,
-        through: Slot,
-    ) -> impl Future<Output = Result<(), jeton_register::Error>> + Send {
-        self.inner.trim(log, through)
+    async fn trim(&self, log: LogId, through: Slot) -> Result<(), Error> {
+        self.inner.trim(log, through).await
     }
 
-    fn retire(
-        &self,
-        space: LogKind,
-        below: u128,
-    ) -> impl Future<Output = Result<(), jeton_register::Error>> + Send {
-        self.inner.retire(space, below)
+    async fn retire(&self, kind: LogKind, below: u128) -> Result<(), Error> {
+        self.inner.retire(kind, below).await
     }
 
-    fn put_blob(
-        &self,
-        name: &str,
-        blob: jeton_register::Blob,
-    ) -> impl Future<Output = Result<bool, jeton_register::Error>> + Send {
-        self.inner.put_blob(name, blob)
+    async fn put_blob(&self, name: &str, blob: Blob) -> Result<bool, Error> {
+        self.inner.put_blob(name, blob).await
     }
 
-    fn get_blob(
-        &self,
-        name: &str,
-    ) -> impl Future<Output = Result<Option<jeton_register::Blob>, jeton_register::Error>> + Send {
-        self.inner.get_blob(name)
+    async fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
+        self.inner.get_blob(name).await
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fake_participant::{Both, BoundedRegisters, CLUSTER, Fake, Shared};
 use jeton_etx::{
-    AttemptNumber, ClientOutcome, Commit, Coordinator, CoordinatorId, Decision, DecisionLocation,
+    AttemptId, AttemptNumber, ClientOutcome, Commit, Coordinator, CoordinatorId, Decision, DecisionLocation,
     DecisionLog, DecisionLookup, NoPeers, Options, Outcome, Participant, ProcedureCall, ProcedureResult,
     RequestId, Resource, SubmitError, TransactionService, Xid,
 };
@@ -56,17 +56,22 @@ impl Fixture {
 
     /// A branch of a dead coordinator, prepared in one of the databases.
     fn prepared_branch(&self, index: usize, decision_location: DecisionLocation, sequence: u32) -> Xid {
-        let name = Xid {
-            cluster: CLUSTER.into(),
+        let attempt = AttemptId {
             request: RequestId { session: session(0), sequence },
-            attempt: AttemptNumber::FIRST,
-            decision_location,
+            number: AttemptNumber::FIRST,
             coordinator: CoordinatorId { server: 9, incarnation: 9, work: sequence.into() },
-            resource: index as u8,
-            connection: 1,
+            decision_location,
         };
+        let name = attempt.branch(CLUSTER.into(), index as u8, 1);
         self.fakes[index].state().prepared.insert(name);
         name
+    }
+
+    /// Records a decision in the registers, where there must be none.
+    async fn record(&self, request: RequestId, attempt: AttemptNumber, decision: Decision) {
+        let decisions = DecisionLog::new(self.registers.clone(), Arc::new([]));
+        let recorded = decisions.propose(request, DecisionLocation::Registers, attempt, &decision).await;
+        assert_eq!(recorded, Ok(DecisionLookup::Recorded(Some(decision))));
     }
 
     /// The window of all servers here, in milliseconds.
@@ -207,11 +212,7 @@ async fn resolve_carries_out_the_recorded_decision() {
     let branches = vec![Participant { resource: left.resource, connection: left.connection }];
     let answer = ProcedureResult::Done(Bytes::from_static(b"done"));
     let commit = Commit { coordinator: left.coordinator, branches, request_hash: 0, answer };
-    let decisions = DecisionLog::new(fixture.registers.clone(), Arc::new([]));
-    let recorded = decisions
-        .propose(left.request, DecisionLocation::Registers, AttemptNumber::FIRST, &Decision::Commit(commit))
-        .await;
-    assert!(matches!(recorded, Ok(DecisionLookup::Recorded(Some(Decision::Commit(_))))));
+    fixture.record(left.request, AttemptNumber::FIRST, Decision::Commit(commit)).await;
     let resolved = fixture.server.resolve(left.request).await;
     assert!(resolved.len() == 1 && resolved[0].outcome == Ok(Outcome::Commit), "{resolved:?}");
     assert_eq!((fixture.committed(), fixture.prepared()), ([1, 0], [0, 0]));
@@ -239,4 +240,27 @@ async fn panic_in_vote_leaves_the_outcome_to_a_retry() {
     assert_eq!(fixture.issue(id, "work").await.unwrap(), Ok(DONE));
     fixture.recover().await;
     assert_eq!((fixture.committed(), fixture.prepared()), ([1, 1], [0, 0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_retry_passes_aborted_attempts_without_a_delay() {
+    const ATTEMPTS: u8 = 30;
+    let fixture = Fixture::build(|| BEGIN);
+    let [first, id] = [1, 2].map(|sequence| RequestId { session: session(0), sequence });
+    assert_eq!(fixture.issue(first, "work").await.unwrap(), Ok(DONE));
+    // Only the server computes the hash of a request, so the commit is that of the same request under another id.
+    let status = fixture.server.status(first).await.unwrap();
+    let [(_, AttemptNumber::FIRST, Decision::Commit(commit))] = &status.attempts[..] else {
+        panic!("{status:?}")
+    };
+    let commit = Decision::Commit(Commit { branches: Vec::new(), ..commit.clone() });
+    for number in 1..ATTEMPTS {
+        fixture.record(id, AttemptNumber(number), Decision::Abort).await;
+    }
+    fixture.record(id, AttemptNumber(ATTEMPTS), commit).await;
+    let request = ProcedureCall { procedure: "p".to_owned(), parameters: Bytes::from_static(b"work") };
+    let begun = tokio::time::Instant::now();
+    assert_eq!(fixture.server.issue(id, request, false).await, Ok(DONE));
+    assert!(begun.elapsed() < Duration::from_millis(100), "it took {:?}", begun.elapsed());
+    assert_eq!(fixture.committed(), [1, 1], "it was executed again");
 }

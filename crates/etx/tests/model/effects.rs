@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use jeton_etx::{
-    AttemptNumber, ClientOutcome, Commit, CoordinatorAction, CoordinatorId, CoordinatorState, Decision,
-    DecisionLocation, Event, ExecutionResult, Outcome, Participant, ProcedureResult, RecoveryAction,
-    RecoveryEvent, VoteResult,
+    AttemptId, AttemptNumber, ClientOutcome, Commit, CoordinatorAction, CoordinatorId, CoordinatorState,
+    Decision, DecisionLocation, Event, ExecutionResult, Outcome, Participant, ProcedureResult,
+    RecoveryAction, RecoveryEvent, VoteResult,
 };
 
 use crate::fault::Mistake;
@@ -151,22 +151,7 @@ impl ClusterModel {
                 state.left.refusals -= 1;
                 Event::Executed(ExecutionResult::Failed)
             }
-            CoordinatorAction::Execute(attempt) => {
-                for resource in 0..RESOURCES {
-                    state
-                        .branches
-                        .insert((resource, attempt.number, attempt.coordinator), PreparedBranch::Active);
-                }
-                state.executed.insert((attempt.number, attempt.coordinator));
-                let answer = match self.mistake {
-                    Mistake::FirstAnswerIsKept => answer_of(AttemptNumber::FIRST, attempt.coordinator),
-                    Mistake::OtherAnswerIsKept => {
-                        ProcedureResult::Done(Bytes::from_static(b"of another request"))
-                    }
-                    _ => answer_of(attempt.number, attempt.coordinator),
-                };
-                Event::Executed(ExecutionResult::Done { branches: Self::participants(), answer })
-            }
+            CoordinatorAction::Execute(attempt) => Event::Executed(self.execute(state, attempt)),
             CoordinatorAction::Vote(attempt, branch) => {
                 let part = (branch.resource, attempt.number, attempt.coordinator);
                 Event::Voted(branch, self.vote(state, part, badly))
@@ -185,26 +170,10 @@ impl ClusterModel {
                 Event::Recorded(Some(state.propose(attempt, decision)))
             }
             CoordinatorAction::CommitDeciding(attempt, commit) => {
-                let DecisionLocation::Resource(resource) = self.decision_location else {
-                    unreachable!("decisions are in registers")
-                };
-                let part = (resource, attempt.number, attempt.coordinator);
-                // One atomic step of the database: the decision and the changes are committed together, or
-                // neither.
-                let is_there = state.branches.remove(&part).is_some();
-                if is_there && !state.decisions.contains_key(&attempt.number) {
-                    state.decisions.insert(attempt.number, Decision::Commit(commit.clone()));
-                    state.voted.insert(part);
-                    state.committed.insert(part);
+                match self.commit_deciding(state, attempt, commit, is_orphan) {
+                    Some(recorded) => Event::Recorded(Some(recorded)),
+                    None => return,
                 }
-                // If the changes were lost, an abort is recorded instead. A commit without an owner records
-                // nothing.
-                let recorded = match state.decisions.get(&attempt.number) {
-                    Some(decision) => decision.clone(),
-                    None if is_orphan => return,
-                    None => state.propose(attempt.number, Decision::Abort),
-                };
-                Event::Recorded(Some(self.misread(recorded, commit)))
             }
             CoordinatorAction::RollBack(attempt) => {
                 for resource in 0..RESOURCES {
@@ -246,6 +215,48 @@ impl ClusterModel {
             }
             state.deliver(server, attempt, event);
         }
+    }
+
+    fn execute(&self, state: &mut State, attempt: AttemptId) -> ExecutionResult {
+        for resource in 0..RESOURCES {
+            let part = (resource, attempt.number, attempt.coordinator);
+            state.branches.insert(part, PreparedBranch::Active);
+        }
+        state.executed.insert((attempt.number, attempt.coordinator));
+        let answer = match self.mistake {
+            Mistake::FirstAnswerIsKept => answer_of(AttemptNumber::FIRST, attempt.coordinator),
+            Mistake::OtherAnswerIsKept => ProcedureResult::Done(Bytes::from_static(b"of another request")),
+            _ => answer_of(attempt.number, attempt.coordinator),
+        };
+        ExecutionResult::Done { branches: Self::participants(), answer }
+    }
+
+    /// One atomic step of the database: the decision and the changes are committed together, or neither. Returns
+    /// the decision that the server reads; `None` for a commit without an owner that records nothing.
+    fn commit_deciding(
+        &self,
+        state: &mut State,
+        attempt: AttemptId,
+        commit: Commit,
+        is_orphan: bool,
+    ) -> Option<Decision> {
+        let DecisionLocation::Resource(resource) = self.decision_location else {
+            unreachable!("decisions are in registers")
+        };
+        let part = (resource, attempt.number, attempt.coordinator);
+        let is_there = state.branches.remove(&part).is_some();
+        if is_there && !state.decisions.contains_key(&attempt.number) {
+            state.decisions.insert(attempt.number, Decision::Commit(commit.clone()));
+            state.voted.insert(part);
+            state.committed.insert(part);
+        }
+        // If the changes were lost, an abort is recorded instead.
+        let recorded = match state.decisions.get(&attempt.number) {
+            Some(decision) => decision.clone(),
+            None if is_orphan => return None,
+            None => state.propose(attempt.number, Decision::Abort),
+        };
+        Some(self.misread(recorded, commit))
     }
 
     fn vote(&self, state: &mut State, part: Part, badly: bool) -> VoteResult {

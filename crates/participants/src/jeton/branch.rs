@@ -117,7 +117,7 @@ impl Branch for JetonBranch {
     }
 
     async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, ResourceError> {
-        Err(self.shared.no_home())
+        Err(ResourceError::keeps_no_decisions(&self.shared.settings.name))
     }
 
     async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {

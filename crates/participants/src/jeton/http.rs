@@ -20,6 +20,8 @@ use crate::settings::Settings;
 /// Limit of a response, in bytes: the list of all prepared branches.
 const ANSWER_MAX: usize = 64 << 20;
 
+const URL_REMEDY: &str = "use a URL such as http://host:6381";
+
 type Connection = SendRequest<Full<Bytes>>;
 
 pub struct Http {
@@ -50,8 +52,7 @@ impl Reply {
 
 impl Http {
     pub fn new(url: &str, token: Option<&str>, settings: &Settings) -> Result<Self, ResourceError> {
-        const REMEDY: &str = "use a URL such as http://host:6381";
-        let wrong = |why: &str| settings.setup(why, REMEDY);
+        let wrong = |why: &str| settings.setup(why, URL_REMEDY);
         let rest = url.strip_prefix("http://").ok_or_else(|| wrong("the URL does not begin with http://"))?;
         let address = rest.strip_suffix('/').unwrap_or(rest);
         let port = address
@@ -66,7 +67,7 @@ impl Http {
             token.set_sensitive(true);
             token
         });
-        let pool = Pool::new(settings.branches_max, settings.wait_max);
+        let pool = Pool::new(settings.branches_max);
         Ok(Self { address: address.to_owned(), token, pool })
     }
 
@@ -78,31 +79,22 @@ impl Http {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Reply, ResourceError> {
-        settings.in_time(settings.answer_max(), self.send_with_retry(settings, method, path, body)).await
-    }
-
-    async fn send_with_retry(
-        &self,
-        settings: &Settings,
-        method: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Reply, ResourceError> {
-        loop {
-            let mut lease = self.lease(settings).await?;
-            let request = self
-                .request(method, path, body)
-                .map_err(|error| settings.setup(error, "use a URL such as http://host:6381"))?;
-            match exchange(&mut lease.connection, request).await {
-                Ok(reply) => {
-                    lease.give_back();
-                    return Ok(reply);
+        let request = self.request(method, path, body).map_err(|error| settings.setup(error, URL_REMEDY))?;
+        let reply = async {
+            loop {
+                let mut lease = self.lease(settings).await?;
+                match exchange(&mut lease.connection, request.clone()).await {
+                    Ok(reply) => {
+                        lease.give_back();
+                        return Ok(reply);
+                    }
+                    // The connection died while it was idle.
+                    Err(_) if lease.was_idle => {}
+                    Err(why) => return Err(settings.transient(why)),
                 }
-                // The connection died while it was idle.
-                Err(_) if lease.was_idle => {}
-                Err(why) => return Err(settings.transient(why)),
             }
-        }
+        };
+        settings.in_answer_time(reply).await
     }
 
     fn request(
@@ -122,11 +114,6 @@ impl Http {
     }
 
     async fn lease(&self, settings: &Settings) -> Result<PooledConnection<Connection>, ResourceError> {
-        let slot = self.pool.slot().await;
-        let mut slot = slot.map_err(|_| settings.transient("no connection became free in time"))?;
-        if let Some(connection) = slot.idle_one.take().filter(|connection| !connection.is_closed()) {
-            return Ok(slot.fill(connection, true));
-        }
         let opening = async {
             let unreachable =
                 |error: &dyn std::fmt::Display| settings.transient(format_args!("{}: {error}", self.address));
@@ -138,7 +125,8 @@ impl Http {
             tokio::spawn(connection);
             Ok(sender)
         };
-        Ok(slot.fill(settings.in_time(settings.wait_max, opening).await?, false))
+        let opening = settings.in_time(settings.wait_max, opening);
+        self.pool.acquire(settings, |connection| !connection.is_closed(), opening).await
     }
 }
 

@@ -38,9 +38,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jeton_etx::{
-    AttemptId, Branch, CoordinatorId, Dialect, Outcome, RequestId, Resource, ResourceError, Xid,
+    AttemptId, Branch, CoordinatorId, Dialect, Outcome, PreparedBranch, Resource, ResourceError, Xid,
 };
-use jeton_etx::{AttemptNumber, PreparedBranch};
 use serde::Deserialize;
 
 use crate::settings::Settings;
@@ -134,7 +133,7 @@ impl Inner {
                 Err(self.settings.damage(gid, "it was to be aborted and is committed"))
             }
             (_, "unknown-branch", _) => {
-                let why = "it is neither held nor known to be committed: it was aborted by hand, or decided too long ago";
+                let why = "it is neither prepared nor known to be committed: it was aborted by hand, or its outcome has expired";
                 Err(self.settings.damage(gid, why))
             }
             _ => Err(self.failure(&reply)),
@@ -156,11 +155,6 @@ impl Inner {
             status => self.settings.setup(format_args!("{status}: {why}"), "give the URL of a Jeton server"),
         }
     }
-
-    fn no_home(&self) -> ResourceError {
-        let why = "decisions about transactions are not kept in a Jeton database";
-        self.settings.setup(why, "keep them in the registers, or in PostgreSQL or MariaDB")
-    }
 }
 
 #[async_trait]
@@ -173,21 +167,8 @@ impl Resource for Jeton {
         Dialect::Question
     }
 
-    fn keeps_decisions(&self) -> bool {
-        false
-    }
-
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
-        let settings = &self.shared.settings;
-        let name = Xid {
-            cluster: settings.cluster,
-            request: attempt.request,
-            attempt: attempt.number,
-            decision_location: attempt.decision_location,
-            coordinator: attempt.coordinator,
-            resource: settings.number,
-            connection: self.begun.fetch_add(1, Ordering::Relaxed),
-        };
+        let name = self.shared.settings.branch(attempt, self.begun.fetch_add(1, Ordering::Relaxed));
         Ok(Box::new(JetonBranch::new(Arc::clone(&self.shared), name)))
     }
 
@@ -203,19 +184,6 @@ impl Resource for Jeton {
 
     async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         self.shared.decide(branch, outcome).await
-    }
-
-    async fn write_decision(
-        &self,
-        _: RequestId,
-        _: AttemptNumber,
-        _: &[u8],
-    ) -> Result<Vec<u8>, ResourceError> {
-        Err(self.shared.no_home())
-    }
-
-    async fn read_decision(&self, _: RequestId, _: AttemptNumber) -> Result<Option<Vec<u8>>, ResourceError> {
-        Err(self.shared.no_home())
     }
 
     async fn forget(&self, _: u128) -> Result<(), ResourceError> {

@@ -56,12 +56,12 @@ impl Statement {
         let (mut min, mut max) = (None, None);
         while let Some(word) = words.next() {
             let value = words.next().map(|word| word.text);
-            let value = value.ok_or_else(|| format!("{} has nothing after it", word.text))?;
+            let value = value.ok_or_else(|| format!("the value of {} is missing", word.text))?;
             let twice = match word.text.to_ascii_uppercase().as_str() {
                 "MIN" if is_add && word.is_plain => min.replace(number(&value)?).is_some(),
                 "MAX" if is_add && word.is_plain => max.replace(number(&value)?).is_some(),
                 "COLUMN" if word.is_plain => place.column.replace(value).is_some(),
-                _ => return Err(format!("{:?} is not expected here", word.text)),
+                _ => return Err(format!("unexpected word {:?}", word.text)),
             };
             if twice {
                 return Err(format!("{} appears twice", word.text));
@@ -72,7 +72,7 @@ impl Statement {
 }
 
 fn number(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a whole number of 64 bits"))
+    text.parse().map_err(|_| format!("{text:?} is not an integer of 64 bits"))
 }
 
 fn words(statement: &str, parameters: &[Value]) -> Result<Vec<Word>, String> {
@@ -97,7 +97,7 @@ fn words(statement: &str, parameters: &[Value]) -> Result<Vec<Word>, String> {
                 }
             }
             if rest.starts_with(|letter: char| !letter.is_whitespace()) {
-                return Err("after a quoted word there must be a space".into());
+                return Err("a quoted word must be followed by a space".into());
             }
         } else {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -106,24 +106,24 @@ fn words(statement: &str, parameters: &[Value]) -> Result<Vec<Word>, String> {
         }
         let is_parameter = !is_quoted && text == "?";
         if is_parameter {
-            text = shown(given.next().ok_or("there are fewer parameters than places for them")?)?;
+            text = text_of(given.next().ok_or("there are fewer parameters than placeholders")?)?;
         }
         words.push(Word { text, is_plain: !is_quoted && !is_parameter });
         rest = rest.trim_start();
     }
     if given.next().is_some() {
-        return Err("there are more parameters than places for them".into());
+        return Err("there are more parameters than placeholders".into());
     }
     Ok(words)
 }
 
-fn shown(value: &Value) -> Result<String, String> {
+fn text_of(value: &Value) -> Result<String, String> {
     match value {
         Value::Text(text) | Value::Decimal(text) => Ok(text.clone()),
         Value::Integer(number) => Ok(number.to_string()),
         Value::Bytes(bytes) => String::from_utf8(bytes.clone()).map_err(|_| "a name must be text".into()),
         Value::Null | Value::Bool(_) | Value::Float(_) => {
-            Err(format!("{value:?} is neither a name nor a whole number"))
+            Err(format!("{value:?} is neither a name nor an integer"))
         }
     }
 }

@@ -3,13 +3,16 @@
 //! A session is never reset, and the pool of the client library, which resets, is not used: after a reset of a session
 //! with a prepared branch, `XA COMMIT` on it reports success and commits nothing.
 
-use jeton_etx::{QueryResult, ResourceError, Row, Value};
+use async_trait::async_trait;
+use jeton_etx::{CoordinatorId, QueryResult, ResourceError, Row, Value};
 use mysql_async::consts::StatusFlags;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 
 use super::error::query_error;
+use super::lock_name;
 use super::value::{parameters, read_row};
+use crate::driver::Session;
 use crate::query_error::{QueryError, TextRows, first};
 use crate::settings::Settings;
 use crate::statement_class::{is_reading, mentions};
@@ -18,7 +21,7 @@ use crate::statement_class::{is_reading, mentions};
 pub struct Connection {
     conn: Conn,
     /// The connection id.
-    pub id: u64,
+    id: u64,
     /// Tables whose storage engine is not transactional.
     non_transactional: Vec<String>,
     /// The user lock that identifies its server; empty before the first one.
@@ -39,28 +42,33 @@ impl Connection {
         Ok(connection)
     }
 
+    /// Tables whose storage engine is not transactional: a rollback does not undo changes of them.
+    pub fn non_transactional(&self) -> &[String] {
+        &self.non_transactional
+    }
+}
+
+#[async_trait]
+impl Session for Connection {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Takes the user lock that identifies the server of the session, unless the session has it.
-    pub async fn take_lock(&mut self, settings: &Settings, lock: String) -> Result<(), QueryError> {
+    async fn label(&mut self, settings: &Settings, coordinator: CoordinatorId) -> Result<(), QueryError> {
+        let lock = lock_name(settings, coordinator, self.id);
         if self.lock == lock {
             return Ok(());
         }
-        let taken = self
-            .run(settings, &format!("SELECT GET_LOCK(IF(RELEASE_ALL_LOCKS() >= 0, '{lock}', ''), 0)"))
-            .await?;
-        if first(&taken) != Some("1") {
+        let take = format!("SELECT GET_LOCK(IF(RELEASE_ALL_LOCKS() >= 0, '{lock}', ''), 0)");
+        if first(&self.run(settings, &take).await?) != Some("1") {
             return Err(settings.transient("another session has the lock of this one").into());
         }
         self.lock = lock;
         Ok(())
     }
 
-    /// Tables whose storage engine is not transactional: a rollback does not undo changes of them.
-    pub fn non_transactional(&self) -> &[String] {
-        &self.non_transactional
-    }
-
-    /// Executes statements without parameters in one message, up to the first error.
-    pub async fn run(&mut self, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
+    async fn run(&mut self, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
         let answer = async {
             let mut result = self.conn.query_iter(sql).await?;
             let mut rows_as_text = TextRows::new();
@@ -77,19 +85,20 @@ impl Connection {
             }
             Ok(rows_as_text)
         };
-        match tokio::time::timeout(settings.answer_max(), answer).await {
-            Ok(answer) => answer.map_err(|error: mysql_async::Error| query_error(settings, &error)),
-            Err(_) => Err(settings.transient("no response in time").into()),
-        }
+        let answer = async { answer.await.map_err(|error| query_error(settings, &error)) };
+        settings.in_answer_time(answer).await
     }
 
-    /// Executes a statement with parameters.
-    pub async fn execute(
+    async fn execute(
         &mut self,
         settings: &Settings,
+        begin: Option<&str>,
         sql: &str,
         values: &[Value],
     ) -> Result<QueryResult, QueryError> {
+        if let Some(begin) = begin {
+            self.run(settings, begin).await?;
+        }
         let refusal =
             |code: &str, why: String| QueryError { is_lost: false, ..settings.statement(code, why).into() };
         if !is_reading(sql)
@@ -104,27 +113,22 @@ impl Connection {
             let mut result = self.conn.exec_iter(sql, parameters(values)).await?;
             let rows: Vec<mysql_async::Row> = result.collect().await?;
             result.drop_result().await?;
-            let changed = self.conn.affected_rows();
-            Ok((rows, changed))
+            Ok((rows, self.conn.affected_rows()))
         };
-        let (rows, changed) = match tokio::time::timeout(settings.answer_max(), answer).await {
-            Ok(answer) => answer.map_err(|error: mysql_async::Error| query_error(settings, &error))?,
-            Err(_) => return Err(settings.transient("no response in time").into()),
-        };
+        let answer = async { answer.await.map_err(|error| query_error(settings, &error)) };
+        let (rows, changed) = settings.in_answer_time(answer).await?;
         let rows: Result<Vec<Row>, String> = rows.into_iter().map(read_row).collect();
         let rows = rows.map_err(|why| refusal("column", why))?;
         Ok(QueryResult { count: changed.max(rows.len() as u64), rows })
     }
 
-    /// Whether the session was in a transaction at its last response.
-    pub fn is_in_transaction(&self) -> bool {
+    fn is_in_transaction(&self) -> bool {
         let flags = self.conn.last_ok_packet().map(|packet| packet.status_flags());
         flags.is_some_and(|flags| flags.contains(StatusFlags::SERVER_STATUS_IN_TRANS))
     }
 
-    /// Resets the session, for a planted bug.
     #[cfg(feature = "mutations")]
-    pub async fn reset(&mut self) {
+    async fn reset(&mut self) {
         let _result = self.conn.reset().await;
     }
 }

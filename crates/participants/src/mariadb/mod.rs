@@ -16,18 +16,15 @@ mod schema;
 mod value;
 
 use async_trait::async_trait;
-use jeton_etx::{
-    AttemptNumber, CoordinatorId, Dialect, Outcome, PreparedBranch, QueryResult, RequestId, ResourceError,
-    Value, Vote, Xid,
-};
+use jeton_etx::{CoordinatorId, Dialect, Outcome, ResourceError, Vote, Xid};
 use mysql_async::{Opts, OptsBuilder};
 
-use crate::driver::{Driver, ErrorClass};
+use crate::driver::{Driver, Session};
 use crate::identifiers::session_label;
-use crate::query_error::{QueryError, TextRows};
+use crate::query_error::QueryError;
 use crate::settings::Settings;
 use crate::statement_class::{commits_by_itself, is_control};
-use crate::xa_resource::{Database, XaResource};
+use crate::xa_resource::XaResource;
 use connection::Connection;
 
 /// A MariaDB database that takes part in transactions. All servers of a cluster must use the same account.
@@ -41,7 +38,7 @@ pub struct MariaDbDriver {
 
 #[async_trait]
 impl Driver for MariaDbDriver {
-    type Connection = Connection;
+    type Session = Connection;
 
     const DIALECT: Dialect = Dialect::Question;
     const INVALID_STATE: &'static str = "1399";
@@ -83,44 +80,6 @@ impl Driver for MariaDbDriver {
         Connection::open(&self.options, settings).await
     }
 
-    fn id(connection: &Connection) -> u64 {
-        connection.id
-    }
-
-    async fn label(
-        connection: &mut Connection,
-        settings: &Settings,
-        coordinator: CoordinatorId,
-    ) -> Result<(), QueryError> {
-        let lock = lock_name(settings, coordinator, connection.id);
-        connection.take_lock(settings, lock).await
-    }
-
-    async fn run(
-        connection: &mut Connection,
-        settings: &Settings,
-        sql: &str,
-    ) -> Result<TextRows, QueryError> {
-        connection.run(settings, sql).await
-    }
-
-    async fn execute(
-        connection: &mut Connection,
-        settings: &Settings,
-        begin: Option<&str>,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<QueryResult, QueryError> {
-        if let Some(begin) = begin {
-            connection.run(settings, begin).await?;
-        }
-        connection.execute(settings, sql, values).await
-    }
-
-    fn is_in_transaction(connection: &Connection) -> bool {
-        connection.is_in_transaction()
-    }
-
     fn refusal(statement: &str) -> Option<&'static str> {
         if is_control(statement) {
             Some("only the coordinator begins and ends a branch")
@@ -150,7 +109,7 @@ impl Driver for MariaDbDriver {
 
     /// Writes the commit marker and prepares, in one statement.
     async fn prepare(
-        connection: &mut Connection,
+        session: &mut Connection,
         settings: &Settings,
         xid: &Xid,
         _has_changed: bool,
@@ -162,83 +121,12 @@ impl Driver for MariaDbDriver {
         let xid = xid_sql(xid);
         let prepare = format!("{marker} XA END {xid}; XA PREPARE {xid}");
         let prepare = if mutated!(LateErrorIgnored) { prepare } else { compound(&prepare) };
-        connection.run(settings, &prepare).await.map(|_| Vote::Yes)
-    }
-
-    fn commit_deciding_sql(settings: &Settings, begin: Option<&str>, xid: &Xid, decision: &[u8]) -> String {
-        let write = decisions::insert_sql(settings, xid.request, xid.attempt, decision);
-        let commit = compound(&format!("{write}; COMMIT"));
-        match begin {
-            Some(begin) => format!("{begin}; {commit}"),
-            None => commit,
-        }
-    }
-
-    fn write_decision_sql(
-        settings: &Settings,
-        request: RequestId,
-        attempt: AttemptNumber,
-        decision: &[u8],
-    ) -> String {
-        decisions::write_sql(settings, request, attempt, decision)
-    }
-
-    fn read_decision_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber) -> String {
-        decisions::read_sql(settings, request, attempt)
-    }
-
-    fn raise_retention_sql(settings: &Settings, below: u128) -> String {
-        decisions::raise_retention_sql(settings, below)
-    }
-
-    fn delete_expired_sql(settings: &Settings, below: u128, batch: usize) -> [String; 2] {
-        decisions::delete_expired_sql(settings, below, batch)
-    }
-
-    fn claim_sql(settings: &Settings) -> String {
-        schema::claim_sql(settings)
-    }
-
-    fn classify(error: &QueryError) -> ErrorClass {
-        match error.code.as_str() {
-            error::DUPLICATE => ErrorClass::DecisionExists,
-            error::NULL => ErrorClass::Forgotten,
-            _ => ErrorClass::Other,
-        }
-    }
-
-    async fn ensure_schema(database: &Database<Self>) -> Result<Vec<String>, ResourceError> {
-        database.ensure_schema().await
-    }
-
-    async fn prepared(database: &Database<Self>) -> Result<Vec<PreparedBranch>, ResourceError> {
-        database.prepared().await
-    }
-
-    fn locks_sql(xid: &Xid) -> String {
-        recovery::locks_sql(xid)
-    }
-
-    async fn resolve(database: &Database<Self>, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
-        database.resolve(xid, outcome).await
-    }
-
-    async fn end_session(database: &Database<Self>, xid: &Xid) -> Result<(), ResourceError> {
-        database.end_session(xid).await
-    }
-
-    async fn fence(database: &Database<Self>, coordinator: CoordinatorId) -> Result<(), ResourceError> {
-        database.fence(coordinator).await
+        session.run(settings, &prepare).await.map(|_| Vote::Yes)
     }
 
     #[cfg(feature = "mutations")]
     fn on_rolled_back(&self, xid: &Xid) {
         self.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*xid);
-    }
-
-    #[cfg(feature = "mutations")]
-    async fn reset(connection: &mut Connection) {
-        connection.reset().await;
     }
 }
 

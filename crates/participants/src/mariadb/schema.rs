@@ -1,8 +1,10 @@
 //! The tables in MariaDB, and the check of its setup.
 
-use jeton_etx::{AttemptNumber, Cluster, CoordinatorId, DecisionLocation, RequestId, ResourceError, Xid};
+use async_trait::async_trait;
+use jeton_etx::{Cluster, CoordinatorId, ResourceError};
 
 use super::{MariaDbDriver, xid_sql};
+use crate::driver::{Recovery, Schema, Session};
 use crate::query_error::first;
 use crate::settings::Settings;
 use crate::xa_resource::Database;
@@ -21,37 +23,38 @@ const TABLES: &[&str] = &[
         cluster int unsigned NOT NULL PRIMARY KEY, deployment int unsigned NOT NULL) ENGINE=InnoDB",
 ];
 
-pub fn claim_sql(settings: &Settings) -> String {
-    let Cluster { number, deployment } = settings.cluster;
-    format!(
-        "INSERT IGNORE INTO etx_deployment VALUES ({number}, {deployment}); \
-         SELECT deployment FROM etx_deployment WHERE cluster = {number}"
-    )
-}
+#[async_trait]
+impl Schema for MariaDbDriver {
+    fn claim_sql(settings: &Settings) -> String {
+        let Cluster { number, deployment } = settings.cluster;
+        format!(
+            "INSERT IGNORE INTO etx_deployment VALUES ({number}, {deployment}); \
+             SELECT deployment FROM etx_deployment WHERE cluster = {number}"
+        )
+    }
 
-impl Database<MariaDbDriver> {
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
-        let settings = &self.settings;
+    async fn ensure_schema(database: &Database<Self>) -> Result<Vec<String>, ResourceError> {
+        let settings = &database.settings;
         let mut warnings = Vec::new();
         let server = "SELECT VERSION(), DATABASE(), @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin";
-        let server = self.query(server).await?;
+        let server = database.query(server).await?;
         let server = server.first().cloned().unwrap_or_default();
         let server: Vec<&str> = server.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
-        let [version, database, read_only, flush, binlog] = server[..] else {
+        let [version, name, read_only, flush, binlog] = server[..] else {
             return Err(settings.transient("it does not report its settings"));
         };
         if !version.contains("MariaDB") || is_old(version) {
             let why = format!("it is {version}");
             return Err(settings.setup(why, "use MariaDB 10.5 or newer"));
         }
-        if database.is_empty() {
+        if name.is_empty() {
             return Err(settings.setup("no database is selected", "name one at the end of the URL"));
         }
         if read_only == "1" {
             return Err(settings.setup("it is read-only", "use the address of the primary"));
         }
         // A build without Galera does not have the variable.
-        if let Ok(rows) = self.query("SELECT @@wsrep_on").await
+        if let Ok(rows) = database.query("SELECT @@wsrep_on").await
             && first(&rows) == Some("1")
         {
             return Err(settings
@@ -67,10 +70,10 @@ impl Database<MariaDbDriver> {
             warnings
                 .push("the binary log is on: XA is not replicated safely, so a replica may differ".into());
         }
-        self.rename_old_tables().await?;
-        self.create_tables().await?;
-        self.check_privileges().await?;
-        let pooled = self.acquire_control().await?;
+        database.rename_old_tables().await?;
+        database.create_tables().await?;
+        database.check_privileges().await?;
+        let pooled = database.acquire_control().await?;
         let non_transactional = pooled.connection.non_transactional();
         if !non_transactional.is_empty() {
             let tables = non_transactional.join(", ");
@@ -79,7 +82,9 @@ impl Database<MariaDbDriver> {
         pooled.give_back();
         Ok(warnings)
     }
+}
 
+impl Database<MariaDbDriver> {
     async fn create_tables(&self) -> Result<(), ResourceError> {
         let cluster = self.settings.cluster.number;
         let existing = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
@@ -101,25 +106,16 @@ impl Database<MariaDbDriver> {
     /// Prepares a branch and rolls it back, and tries all other statements: missing privileges show now.
     async fn check_privileges(&self) -> Result<(), ResourceError> {
         // Resolve the branch of an interrupted check. The branch of a check in flight belongs to its session and stays.
-        for left in
-            self.prepared().await?.into_iter().filter(|left| left.name.coordinator == CoordinatorId::TRIAL)
-        {
-            if let Err(error) = self.query(&format!("XA ROLLBACK {}", xid_sql(&left.name))).await
+        for left in MariaDbDriver::prepared(self).await? {
+            if left.name.coordinator == CoordinatorId::TRIAL
+                && let Err(error) = self.query(&format!("XA ROLLBACK {}", xid_sql(&left.name))).await
                 && error.is_lost
             {
                 return Err(error.into());
             }
         }
         let mut pooled = self.acquire_control().await?;
-        let xid = Xid {
-            cluster: self.settings.cluster,
-            request: RequestId { session: 0, sequence: 0 },
-            attempt: AttemptNumber::FIRST,
-            decision_location: DecisionLocation::Registers,
-            coordinator: CoordinatorId::TRIAL,
-            resource: self.settings.number,
-            connection: pooled.connection.id,
-        };
+        let xid = self.settings.trial_branch(pooled.connection.id());
         let (xid, gid) = (xid_sql(&xid), xid.gid());
         let statements = format!(
             "XA START {xid}; INSERT INTO etx_commit_marker (gid) VALUES ('{gid}'); \

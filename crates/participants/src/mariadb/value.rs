@@ -30,7 +30,7 @@ pub fn read_row(row: mysql_async::Row) -> Result<jeton_etx::Row, String> {
     let columns = row.columns();
     let read = |(column, raw): (&Column, Raw)| {
         let name = column.name_str().into_owned();
-        let value = read(column, raw).ok_or_else(|| format!("column {name} cannot be read"))?;
+        let value = read(column, raw).ok_or_else(|| format!("column {name} cannot be decoded"))?;
         Ok((name, value))
     };
     columns.iter().zip(row.unwrap()).map(read).collect()

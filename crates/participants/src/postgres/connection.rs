@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::pin::pin;
 
+use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
 use jeton_etx::{CoordinatorId, QueryResult, ResourceError, Row, Value};
@@ -13,6 +14,7 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 use super::error::query_error;
 use super::schema;
 use super::value::{Parameter, read_row};
+use crate::driver::Session;
 use crate::identifiers::session_label;
 use crate::query_error::{QueryError, TextRows, first};
 use crate::settings::Settings;
@@ -28,7 +30,7 @@ pub struct Connection {
     /// The label of the server that uses it. `None` while the session lacks the prepared statements.
     label: Option<String>,
     /// The backend process id.
-    pub process: u64,
+    process: u64,
 }
 
 impl Drop for Connection {
@@ -60,62 +62,6 @@ impl Connection {
         let process = first(&answer).and_then(|text| text.parse().ok());
         connection.process = process.ok_or_else(|| settings.transient("the session has no process id"))?;
         Ok(connection)
-    }
-
-    pub fn is_open(&self) -> bool {
-        !self.client.is_closed()
-    }
-
-    /// Labels the session with its server. The first call also prepares the statements that end every branch,
-    /// because planning them takes longer than executing them, and makes the session read-only outside of
-    /// transactions that are begun with `READ WRITE`.
-    pub async fn label(&mut self, settings: &Settings, coordinator: CoordinatorId) -> Result<(), QueryError> {
-        let label = session_label(coordinator);
-        if self.label.as_ref() == Some(&label) {
-            return Ok(());
-        }
-        let prepare = match self.label {
-            Some(_) => String::new(),
-            None => {
-                schema::prepared_statements(settings.cluster.number)
-                    + "; SET default_transaction_read_only = on;"
-            }
-        };
-        self.run(settings, &format!("{prepare} SET application_name = '{label}'")).await?;
-        self.label = Some(label);
-        Ok(())
-    }
-
-    /// Executes statements without parameters in one message, up to the first error.
-    pub async fn run(&self, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
-        let answer = tokio::time::timeout(settings.answer_max(), self.client.simple_query(sql)).await;
-        let messages = match answer {
-            Ok(answer) => answer.map_err(|error| query_error(settings, &error))?,
-            Err(_) => return Err(settings.transient("no response in time").into()),
-        };
-        let rows = messages.into_iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => {
-                Some((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect())
-            }
-            _ => None,
-        });
-        Ok(rows.collect())
-    }
-
-    /// Executes a statement with parameters, and sends `begin` before it in the same round trip. If `begin` fails,
-    /// the statement changes nothing, because the session is read-only outside of a branch.
-    pub async fn execute(
-        &mut self,
-        settings: &Settings,
-        begin: Option<&str>,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<QueryResult, QueryError> {
-        let answer = self.query(settings, begin, sql, values);
-        match tokio::time::timeout(settings.answer_max(), answer).await {
-            Ok(answer) => answer,
-            Err(_) => Err(settings.transient("no response in time").into()),
-        }
     }
 
     async fn query(
@@ -158,7 +104,7 @@ impl Connection {
         };
         let begun = async {
             match begin {
-                Some(begin) => self.run(settings, begin).await.map(drop),
+                Some(begin) => simple_query(&self.client, settings, begin).await.map(drop),
                 None => Ok(()),
             }
         };
@@ -176,4 +122,61 @@ impl Connection {
         let rows: Result<Vec<Row>, String> = rows.iter().map(read_row).collect();
         Ok(QueryResult { rows: rows.map_err(invalid)?, count })
     }
+}
+
+#[async_trait]
+impl Session for Connection {
+    fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    fn id(&self) -> u64 {
+        self.process
+    }
+
+    /// The first call also prepares the statements that end every branch, because planning them takes longer than
+    /// executing them, and makes the session read-only outside of transactions that are begun with `READ WRITE`.
+    async fn label(&mut self, settings: &Settings, coordinator: CoordinatorId) -> Result<(), QueryError> {
+        let label = session_label(coordinator);
+        if self.label.as_ref() == Some(&label) {
+            return Ok(());
+        }
+        let prepare = match self.label {
+            Some(_) => String::new(),
+            None => {
+                schema::prepared_statements(settings.cluster.number)
+                    + "; SET default_transaction_read_only = on;"
+            }
+        };
+        self.run(settings, &format!("{prepare} SET application_name = '{label}'")).await?;
+        self.label = Some(label);
+        Ok(())
+    }
+
+    async fn run(&mut self, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
+        simple_query(&self.client, settings, sql).await
+    }
+
+    /// Sends `begin` before the statement in the same round trip. If `begin` fails, the statement changes nothing,
+    /// because the session is read-only outside of a branch.
+    async fn execute(
+        &mut self,
+        settings: &Settings,
+        begin: Option<&str>,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<QueryResult, QueryError> {
+        settings.in_answer_time(self.query(settings, begin, sql, values)).await
+    }
+}
+
+async fn simple_query(client: &Client, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
+    let answer = async { client.simple_query(sql).await.map_err(|error| query_error(settings, &error)) };
+    let rows = settings.in_answer_time(answer).await?.into_iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => {
+            Some((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect())
+        }
+        _ => None,
+    });
+    Ok(rows.collect())
 }

@@ -19,17 +19,14 @@ mod value;
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use jeton_etx::{
-    AttemptNumber, CoordinatorId, Dialect, Outcome, PreparedBranch, QueryResult, RequestId, ResourceError,
-    Value, Vote, Xid,
-};
+use jeton_etx::{Dialect, Outcome, ResourceError, Vote, Xid};
 use tokio_postgres::Config;
 
-use crate::driver::{Driver, ErrorClass};
-use crate::query_error::{QueryError, TextRows};
+use crate::driver::{Driver, Session};
+use crate::query_error::QueryError;
 use crate::settings::Settings;
 use crate::statement_class::is_control;
-use crate::xa_resource::{Database, XaResource};
+use crate::xa_resource::XaResource;
 use connection::Connection;
 
 /// A PostgreSQL database that takes part in transactions. All servers of a cluster must use the same role.
@@ -41,7 +38,7 @@ pub struct PostgresDriver {
 
 #[async_trait]
 impl Driver for PostgresDriver {
-    type Connection = Connection;
+    type Session = Connection;
 
     const DIALECT: Dialect = Dialect::Numbered;
     const INVALID_STATE: &'static str = "25P01";
@@ -62,40 +59,6 @@ impl Driver for PostgresDriver {
 
     async fn connect(&self, settings: &Settings) -> Result<Connection, ResourceError> {
         Connection::open(&self.config, settings).await
-    }
-
-    fn is_open(connection: &Connection) -> bool {
-        connection.is_open()
-    }
-
-    fn id(connection: &Connection) -> u64 {
-        connection.process
-    }
-
-    async fn label(
-        connection: &mut Connection,
-        settings: &Settings,
-        coordinator: CoordinatorId,
-    ) -> Result<(), QueryError> {
-        connection.label(settings, coordinator).await
-    }
-
-    async fn run(
-        connection: &mut Connection,
-        settings: &Settings,
-        sql: &str,
-    ) -> Result<TextRows, QueryError> {
-        connection.run(settings, sql).await
-    }
-
-    async fn execute(
-        connection: &mut Connection,
-        settings: &Settings,
-        begin: Option<&str>,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<QueryResult, QueryError> {
-        connection.execute(settings, begin, sql, values).await
     }
 
     fn refusal(statement: &str) -> Option<&'static str> {
@@ -122,7 +85,7 @@ impl Driver for PostgresDriver {
     /// Checks whether the transaction changed anything, unless that is known, writes the commit marker and prepares,
     /// in one message. [`schema::prepared_statements`] has the statements.
     async fn prepare(
-        connection: &mut Connection,
+        session: &mut Connection,
         settings: &Settings,
         xid: &Xid,
         has_changed: bool,
@@ -133,78 +96,16 @@ impl Driver for PostgresDriver {
             true => format!("PREPARE TRANSACTION '{gid}'"),
             false => format!("{check} EXECUTE etx_vote('{gid}'); PREPARE TRANSACTION '{gid}'"),
         };
-        match connection.run(settings, &prepare).await {
+        match session.run(settings, &prepare).await {
             Ok(_) => Ok(Vote::Yes),
             // Nothing changed. If another statement caused the error, the savepoint is gone, and this fails.
             Err(error) if error.code == error::DIVISION_BY_ZERO => {
-                match connection.run(settings, "ROLLBACK TO etx; COMMIT").await {
+                match session.run(settings, "ROLLBACK TO etx; COMMIT").await {
                     Ok(_) => Ok(Vote::Unchanged),
                     Err(_) => Err(error),
                 }
             }
             Err(error) => Err(error),
         }
-    }
-
-    fn commit_deciding_sql(_: &Settings, begin: Option<&str>, xid: &Xid, decision: &[u8]) -> String {
-        decisions::commit_sql(begin, xid, decision)
-    }
-
-    fn write_decision_sql(
-        settings: &Settings,
-        request: RequestId,
-        attempt: AttemptNumber,
-        decision: &[u8],
-    ) -> String {
-        decisions::write_sql(settings, request, attempt, decision)
-    }
-
-    fn read_decision_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber) -> String {
-        decisions::read_sql(settings, request, attempt)
-    }
-
-    fn raise_retention_sql(settings: &Settings, below: u128) -> String {
-        decisions::raise_retention_sql(settings, below)
-    }
-
-    fn delete_expired_sql(settings: &Settings, below: u128, batch: usize) -> [String; 2] {
-        decisions::delete_expired_sql(settings, below, batch)
-    }
-
-    fn claim_sql(settings: &Settings) -> String {
-        schema::claim_sql(settings)
-    }
-
-    fn classify(error: &QueryError) -> ErrorClass {
-        match (error.code.as_str(), error.table.as_str()) {
-            (error::UNIQUE_VIOLATION, "etx_decision") => ErrorClass::DecisionExists,
-            (error::NOT_NULL_VIOLATION, "etx_decision") => ErrorClass::Forgotten,
-            _ => ErrorClass::Other,
-        }
-    }
-
-    async fn ensure_schema(database: &Database<Self>) -> Result<Vec<String>, ResourceError> {
-        database.ensure_schema().await
-    }
-
-    async fn prepared(database: &Database<Self>) -> Result<Vec<PreparedBranch>, ResourceError> {
-        database.prepared().await
-    }
-
-    fn locks_sql(xid: &Xid) -> String {
-        recovery::locks_sql(xid)
-    }
-
-    async fn resolve(database: &Database<Self>, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
-        database.resolve(xid, outcome).await
-    }
-
-    async fn end_session(database: &Database<Self>, xid: &Xid) -> Result<(), ResourceError> {
-        let condition = format!("AND pid = {}", xid.connection);
-        database.end_sessions(xid.coordinator, &condition).await
-    }
-
-    async fn fence(database: &Database<Self>, coordinator: CoordinatorId) -> Result<(), ResourceError> {
-        database.end_sessions(coordinator, "").await
     }
 }

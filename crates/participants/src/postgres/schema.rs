@@ -1,10 +1,10 @@
 //! The tables in PostgreSQL, and the check of its setup.
 
-use jeton_etx::{
-    AttemptNumber, Cluster, CoordinatorId, DecisionLocation, Outcome, RequestId, ResourceError, Xid,
-};
+use async_trait::async_trait;
+use jeton_etx::{Cluster, CoordinatorId, Outcome, ResourceError, Xid};
 
 use super::PostgresDriver;
+use crate::driver::{Recovery, Schema, Session};
 use crate::query_error::first;
 use crate::settings::Settings;
 use crate::xa_resource::Database;
@@ -37,39 +37,40 @@ pub fn prepared_statements(cluster: u32) -> String {
     )
 }
 
-pub fn claim_sql(settings: &Settings) -> String {
-    let Cluster { number, deployment } = settings.cluster;
-    format!(
-        "INSERT INTO etx_deployment VALUES ({number}, {deployment}) ON CONFLICT DO NOTHING; \
-         SELECT deployment FROM etx_deployment WHERE cluster = {number}"
-    )
-}
+#[async_trait]
+impl Schema for PostgresDriver {
+    fn claim_sql(settings: &Settings) -> String {
+        let Cluster { number, deployment } = settings.cluster;
+        format!(
+            "INSERT INTO etx_deployment VALUES ({number}, {deployment}) ON CONFLICT DO NOTHING; \
+             SELECT deployment FROM etx_deployment WHERE cluster = {number}"
+        )
+    }
 
-impl Database<PostgresDriver> {
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
+    async fn ensure_schema(database: &Database<Self>) -> Result<Vec<String>, ResourceError> {
         let mut warnings = Vec::new();
         let server = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int >= 130000, \
                      current_setting('max_prepared_transactions')::int, current_setting('fsync'), \
                      (SELECT count(*) FROM pg_stat_replication)";
-        let server = self.query(server).await?;
+        let server = database.query(server).await?;
         let server = server.first().cloned().unwrap_or_default();
         let server: Vec<&str> = server.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
         let [standby, new_enough, prepared_max, fsync, replicas] = server[..] else {
-            return Err(self.settings.transient("it does not report its settings"));
+            return Err(database.settings.transient("it does not report its settings"));
         };
         if standby == "t" {
-            return Err(self.settings.setup("it is a standby", "use the address of the primary"));
+            return Err(database.settings.setup("it is a standby", "use the address of the primary"));
         }
         if new_enough != "t" {
-            return Err(self.settings.setup("it is older than PostgreSQL 13", "use a newer PostgreSQL"));
+            return Err(database.settings.setup("it is older than PostgreSQL 13", "use a newer PostgreSQL"));
         }
         let prepared_max: usize = prepared_max.parse().unwrap_or(0);
         if prepared_max == 0 {
             let remedy = "set max_prepared_transactions in postgresql.conf, for example to 200, and restart PostgreSQL";
-            return Err(self.settings.setup("prepared transactions are disabled", remedy));
+            return Err(database.settings.setup("prepared transactions are disabled", remedy));
         }
-        if prepared_max < self.settings.branches_max {
-            let branches = self.settings.branches_max;
+        if prepared_max < database.settings.branches_max {
+            let branches = database.settings.branches_max;
             warnings.push(format!(
                 "max_prepared_transactions is {prepared_max}, less than the {branches} branches that one server \
                  may have open"
@@ -85,12 +86,14 @@ impl Database<PostgresDriver> {
                     .into(),
             );
         }
-        self.rename_old_tables().await?;
-        self.create_tables().await?;
-        self.check_privileges().await?;
+        database.rename_old_tables().await?;
+        database.create_tables().await?;
+        database.check_privileges().await?;
         Ok(warnings)
     }
+}
 
+impl Database<PostgresDriver> {
     /// The advisory lock serializes servers that start at the same moment.
     async fn create_tables(&self) -> Result<(), ResourceError> {
         let cluster = self.settings.cluster.number;
@@ -113,29 +116,20 @@ impl Database<PostgresDriver> {
     /// Prepares a branch and rolls it back, and tries all other statements: missing privileges show now.
     async fn check_privileges(&self) -> Result<(), ResourceError> {
         // Resolve the branch of an interrupted check. A check in flight tolerates this.
-        for left in
-            self.prepared().await?.into_iter().filter(|left| left.name.coordinator == CoordinatorId::TRIAL)
-        {
-            self.resolve(&left.name, Outcome::Abort).await?;
+        for left in PostgresDriver::prepared(self).await? {
+            if left.name.coordinator == CoordinatorId::TRIAL {
+                PostgresDriver::resolve(self, &left.name, Outcome::Abort).await?;
+            }
         }
-        let request = RequestId { session: 0, sequence: 0 };
-        let pooled = self.acquire_control().await?;
-        let xid = Xid {
-            cluster: self.settings.cluster,
-            request,
-            attempt: AttemptNumber::FIRST,
-            decision_location: DecisionLocation::Registers,
-            coordinator: CoordinatorId::TRIAL,
-            resource: self.settings.number,
-            connection: pooled.connection.process,
-        };
+        let mut pooled = self.acquire_control().await?;
+        let xid = self.settings.trial_branch(pooled.connection.id());
         let gid = xid.gid();
         let prepare = format!(
             "BEGIN; SAVEPOINT etx; RELEASE etx; INSERT INTO etx_commit_marker (gid) VALUES ('{gid}'); \
              PREPARE TRANSACTION '{gid}'"
         );
         pooled.connection.run(&self.settings, &prepare).await?;
-        self.resolve(&xid, Outcome::Abort).await?;
+        PostgresDriver::resolve(self, &xid, Outcome::Abort).await?;
         let statements = "BEGIN; DELETE FROM etx_commit_marker WHERE false; DELETE FROM etx_decision WHERE false; \
                       UPDATE etx_retention SET below = below WHERE false; \
                       INSERT INTO etx_decision TABLE etx_decision LIMIT 0; \

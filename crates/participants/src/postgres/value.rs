@@ -10,6 +10,7 @@ use jeton_etx::Value;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked};
 
+use super::decisions::uuid;
 use super::{numeric, time};
 
 /// A value as a parameter.
@@ -38,8 +39,8 @@ impl Parameter<'_> {
 fn word(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Integer(_) => "a whole number",
+        Value::Bool(_) => "a boolean",
+        Value::Integer(_) => "an integer",
         Value::Float(_) | Value::Decimal(_) => "a number",
         Value::Text(_) => "text",
         Value::Bytes(_) => "bytes",
@@ -100,7 +101,7 @@ pub fn read_row(row: &tokio_postgres::Row) -> Result<jeton_etx::Row, String> {
 }
 
 fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
-    let broken = || format!("a {} that cannot be read", kind.name());
+    let broken = || format!("a value of type {} cannot be decoded", kind.name());
     let text = |raw: &[u8]| String::from_utf8(raw.to_vec()).map(Value::Text).map_err(|_| broken());
     let whole = || -> Option<i64> {
         match *kind {
@@ -122,7 +123,10 @@ fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
         Type::BYTEA => Ok(Value::Bytes(raw.to_vec())),
         // The first byte is the version of the format.
         Type::JSONB => text(raw.get(1..).ok_or_else(broken)?),
-        Type::UUID => uuid(raw).map(Value::Text).ok_or_else(broken),
+        Type::UUID => {
+            let number = raw.try_into().map(u128::from_be_bytes);
+            number.map(|number| Value::Text(uuid(number))).map_err(|_| broken())
+        }
         Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::DATE | Type::TIME => {
             time::read(kind, raw).map(Value::Text).ok_or_else(broken)
         }
@@ -137,11 +141,6 @@ fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
         | Type::XML
         | Type::CHAR => text(raw),
         _ if matches!(kind.kind(), tokio_postgres::types::Kind::Enum(_)) => text(raw),
-        _ => Err(format!("its type {} is not known here; let the statement cast it to text", kind.name())),
+        _ => Err(format!("the type {} is not supported; cast it to text in the statement", kind.name())),
     }
-}
-
-fn uuid(raw: &[u8]) -> Option<String> {
-    let digits = format!("{:032x}", u128::from_be_bytes(raw.try_into().ok()?));
-    Some([&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-"))
 }

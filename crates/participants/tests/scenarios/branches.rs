@@ -4,19 +4,10 @@ use anyhow::{Context, Result, ensure};
 use jeton_etx::{Outcome, ResourceError, Value, Vote};
 
 use super::fixture::{Engine, Fixture, attempt, settings};
-
-/// A branch with one deposit that has voted yes.
-pub async fn prepared_deposit(fixture: &Fixture, account: i64) -> Result<Box<dyn jeton_etx::Branch>> {
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
-    let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::Yes), "it votes {vote:?}");
-    Ok(branch)
-}
+use crate::expect_vote;
 
 pub async fn commit_after_vote(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (account, branch) = fixture.prepared_deposit().await?;
     fixture.expect_balance(account, 0).await?;
     let name = branch.name();
     ensure!(fixture.is_prepared(&name).await?);
@@ -27,8 +18,7 @@ pub async fn commit_after_vote(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn rollback_after_vote(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (account, branch) = fixture.prepared_deposit().await?;
     let name = branch.name();
     branch.decide(Outcome::Abort).await?;
     ensure!(!fixture.is_prepared(&name).await?);
@@ -37,9 +27,7 @@ pub async fn rollback_after_vote(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn rollback_before_vote(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, branch) = fixture.open_deposit(attempt()).await?;
     branch.decide(Outcome::Abort).await?;
     fixture.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
     fixture.expect_balance(account, 5).await
@@ -48,15 +36,12 @@ pub async fn rollback_before_vote(fixture: &mut Fixture) -> Result<()> {
 /// PostgreSQL reports that a failed transaction is prepared; MariaDB prepares the statements that did not
 /// fail.
 pub async fn failed_statement_fails_the_branch(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, mut branch) = fixture.open_deposit(attempt()).await?;
     let again = format!("INSERT INTO account VALUES ({account}, 0)");
     let failed = branch.execute(&again, &[]).await;
     ensure!(matches!(failed, Err(ResourceError::Statement { .. })), "{failed:?}");
     let name = branch.name();
-    let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after an error");
+    expect_vote!(branch, Vote::No(_));
     ensure!(!fixture.is_prepared(&name).await?, "it is prepared after an error");
     ensure!(branch.execute("SELECT 1", &[]).await.is_err());
     branch.decide(Outcome::Abort).await?;
@@ -82,8 +67,8 @@ pub async fn control_statements_are_refused(fixture: &mut Fixture) -> Result<()>
 pub async fn connections_are_reused_without_leftovers(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     for _ in 0..5 {
-        prepared_deposit(fixture, account).await?.decide(Outcome::Commit).await?;
-        prepared_deposit(fixture, account).await?.decide(Outcome::Abort).await?;
+        fixture.prepared_deposit_into(account).await?.decide(Outcome::Commit).await?;
+        fixture.prepared_deposit_into(account).await?.decide(Outcome::Abort).await?;
         let mut failing = fixture.own.begin(attempt()).await?;
         fixture.deposit(&mut failing, account).await?;
         ensure!(failing.execute("SELECT 1 FROM nowhere", &[]).await.is_err());
@@ -125,8 +110,7 @@ pub async fn connections_are_bounded(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn lock_timeout_is_transient(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (account, branch) = fixture.prepared_deposit().await?;
     let mut waiting = fixture.other.begin(attempt()).await?;
     let waited = fixture.deposit(&mut waiting, account).await;
     let failure = waited.err().and_then(|error| error.downcast::<ResourceError>().ok());
@@ -138,8 +122,7 @@ pub async fn lock_timeout_is_transient(fixture: &mut Fixture) -> Result<()> {
 
 /// MariaDB reports an unknown branch in this case.
 pub async fn other_server_commits_while_owner_is_connected(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (account, branch) = fixture.prepared_deposit().await?;
     fixture.other.decide(&branch.name(), Outcome::Commit).await?;
     fixture.expect_balance(account, 1).await?;
     // The owner comes late and gets a success.
@@ -149,8 +132,7 @@ pub async fn other_server_commits_while_owner_is_connected(fixture: &mut Fixture
 
 pub async fn concurrent_resolution(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..10 {
-        let account = fixture.account().await?;
-        let branch = prepared_deposit(fixture, account).await?;
+        let (account, branch) = fixture.prepared_deposit().await?;
         let name = branch.name();
         drop(branch);
         let decide = || fixture.other.decide(&name, Outcome::Commit);
@@ -164,14 +146,13 @@ pub async fn concurrent_resolution(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn outcome_cannot_change(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (account, branch) = fixture.prepared_deposit().await?;
     let name = branch.name();
     branch.decide(Outcome::Commit).await?;
     fixture.other.decide(&name, Outcome::Commit).await?;
     let undone = fixture.other.decide(&name, Outcome::Abort).await;
     ensure!(matches!(undone, Err(ResourceError::Damage { .. })), "{undone:?}");
-    let branch = prepared_deposit(fixture, account).await?;
+    let branch = fixture.prepared_deposit_into(account).await?;
     let name = branch.name();
     branch.decide(Outcome::Abort).await?;
     fixture.other.decide(&name, Outcome::Abort).await?;
@@ -179,8 +160,7 @@ pub async fn outcome_cannot_change(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn heuristic_outcome_is_reported(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (_, branch) = fixture.prepared_deposit().await?;
     let name = branch.name();
     drop(branch);
     fixture.end_by_hand(&name).await?;
@@ -210,8 +190,7 @@ pub async fn row_counts_are_reported(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn locks_of_prepared_branch_are_listed(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (_, branch) = fixture.prepared_deposit().await?;
     let locks = fixture.other.locks(&branch.name()).await?;
     let expected = match fixture.engine {
         Engine::Postgres => "account: RowExclusiveLock",
@@ -280,8 +259,7 @@ pub async fn values_round_trip(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn prepared_branches_have_an_age(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (_, branch) = fixture.prepared_deposit().await?;
     let listed = fixture.other.prepared().await?;
     let age = listed.first().and_then(|listed| listed.age).context("no age")?;
     ensure!(age.as_secs() < 20);

@@ -3,14 +3,13 @@
 use anyhow::{Result, ensure};
 use jeton_etx::{Outcome, Vote};
 
-use super::branches::prepared_deposit;
 use super::fixture::{Fixture, attempt};
-use crate::until;
+use crate::{expect_vote, until};
 
 pub async fn prepared_branch_survives_database_crash(fixture: &mut Fixture) -> Result<()> {
     let [one, other] = [fixture.account().await?, fixture.account().await?];
-    let first = prepared_deposit(fixture, one).await?;
-    let second = prepared_deposit(fixture, other).await?;
+    let first = fixture.prepared_deposit_into(one).await?;
+    let second = fixture.prepared_deposit_into(other).await?;
     fixture.server.kill();
     fixture.server.restart()?;
     fixture.expect_balance(one, 0).await?;
@@ -23,21 +22,18 @@ pub async fn prepared_branch_survives_database_crash(fixture: &mut Fixture) -> R
 
 pub async fn dead_idle_connections_are_replaced(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
-    prepared_deposit(fixture, account).await?.decide(Outcome::Commit).await?;
+    fixture.prepared_deposit_into(account).await?.decide(Outcome::Commit).await?;
     fixture.other.prepared().await?;
     fixture.server.kill();
     fixture.server.restart()?;
-    prepared_deposit(fixture, account).await?.decide(Outcome::Commit).await?;
+    fixture.prepared_deposit_into(account).await?.decide(Outcome::Commit).await?;
     fixture.expect_balance(account, 2).await
 }
 
 pub async fn connection_lost_before_vote_aborts(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, mut branch) = fixture.open_deposit(attempt()).await?;
     fixture.proxy.cut();
-    let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?}");
+    expect_vote!(branch, Vote::No(_));
     branch.decide(Outcome::Abort).await?;
     // Its locks are released.
     until!(fixture.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await.is_ok());
@@ -46,8 +42,7 @@ pub async fn connection_lost_before_vote_aborts(fixture: &mut Fixture) -> Result
 
 pub async fn connection_lost_after_vote_keeps_the_branch(fixture: &mut Fixture) -> Result<()> {
     for outcome in [Outcome::Commit, Outcome::Abort] {
-        let account = fixture.account().await?;
-        let branch = prepared_deposit(fixture, account).await?;
+        let (account, branch) = fixture.prepared_deposit().await?;
         fixture.proxy.cut();
         branch.decide(outcome).await?;
         fixture.expect_balance(account, (outcome == Outcome::Commit).into()).await?;
@@ -56,9 +51,7 @@ pub async fn connection_lost_after_vote_keeps_the_branch(fixture: &mut Fixture) 
 }
 
 pub async fn vote_with_lost_response_is_rolled_back(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, mut branch) = fixture.open_deposit(attempt()).await?;
     let name = branch.name();
     fixture.proxy.hold_responses();
     let voting = tokio::spawn(async move { (branch.vote().await, branch) });
@@ -74,9 +67,7 @@ pub async fn vote_with_lost_response_is_rolled_back(fixture: &mut Fixture) -> Re
 
 /// A rollback does not see a prepare in flight. Recovery must find the branch afterwards.
 pub async fn late_prepare_is_listed(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, mut branch) = fixture.open_deposit(attempt()).await?;
     let name = branch.name();
     fixture.proxy.hold();
     let voting = tokio::spawn(async move { (branch.vote().await, branch) });
@@ -95,13 +86,12 @@ pub async fn late_prepare_is_listed(fixture: &mut Fixture) -> Result<()> {
 
 pub async fn abandoned_statement_is_rolled_back(fixture: &mut Fixture) -> Result<()> {
     let [account, locked] = [fixture.account().await?, fixture.account().await?];
-    let blocker = prepared_deposit(fixture, locked).await?;
+    let blocker = fixture.prepared_deposit_into(locked).await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
     let short = std::time::Duration::from_millis(50);
     ensure!(tokio::time::timeout(short, fixture.deposit(&mut branch, locked)).await.is_err());
-    let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?}");
+    expect_vote!(branch, Vote::No(_));
     branch.decide(Outcome::Abort).await?;
     // At once: the session is terminated, and its locks are released.
     fixture.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;

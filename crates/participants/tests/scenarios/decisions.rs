@@ -3,7 +3,6 @@
 use anyhow::{Result, ensure};
 use jeton_etx::{AttemptNumber, Outcome, RequestId, ResourceError};
 
-use super::branches::prepared_deposit;
 use super::fixture::{Fixture, Server, attempt_at_home};
 use crate::until;
 
@@ -31,10 +30,8 @@ pub async fn decision_commits_with_the_branch(fixture: &mut Fixture) -> Result<(
 }
 
 pub async fn existing_decision_rolls_the_branch_back(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
     let attempt = attempt_at_home();
-    let mut branch = fixture.own.begin(attempt).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, branch) = fixture.open_deposit(attempt).await?;
     ensure!(fixture.other.write_decision(attempt.request, AttemptNumber::FIRST, b"void").await? == b"void");
     ensure!(branch.commit_deciding(b"done").await? == b"void");
     fixture.expect_balance(account, 0).await
@@ -60,10 +57,8 @@ pub async fn one_of_two_coordinators_commits(fixture: &mut Fixture) -> Result<()
 
 pub async fn owner_races_recovery(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..20 {
-        let account = fixture.account().await?;
         let attempt = attempt_at_home();
-        let mut branch = fixture.own.begin(attempt).await?;
-        fixture.deposit(&mut branch, account).await?;
+        let (account, branch) = fixture.open_deposit(attempt).await?;
         let clean = async {
             fixture.other.fence(attempt.coordinator).await?;
             fixture.other.write_decision(attempt.request, AttemptNumber::FIRST, b"void").await
@@ -80,10 +75,8 @@ pub async fn owner_races_recovery(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn lost_response_is_looked_up(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
     let attempt = attempt_at_home();
-    let mut branch = fixture.own.begin(attempt).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, branch) = fixture.open_deposit(attempt).await?;
     fixture.proxy.hold_responses();
     let deciding = tokio::spawn(branch.commit_deciding(b"done"));
     until!(fixture.other.read_decision(attempt.request, AttemptNumber::FIRST).await?.is_some());
@@ -94,10 +87,8 @@ pub async fn lost_response_is_looked_up(fixture: &mut Fixture) -> Result<()> {
 }
 
 pub async fn lost_request_decides_nothing(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
     let attempt = attempt_at_home();
-    let mut branch = fixture.own.begin(attempt).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, branch) = fixture.open_deposit(attempt).await?;
     fixture.proxy.cut();
     let decided = branch.commit_deciding(b"done").await;
     ensure!(matches!(decided, Err(ResourceError::Transient { .. })), "{decided:?}");
@@ -147,7 +138,7 @@ pub async fn forgotten_session_is_not_decided_again(fixture: &mut Fixture) -> Re
     for attempt in [old, new] {
         ensure!(fixture.own.write_decision(attempt.request, AttemptNumber::FIRST, b"done").await? == b"done");
     }
-    let marked = prepared_deposit(fixture, account).await?;
+    let marked = fixture.prepared_deposit_into(account).await?;
     let marked_name = marked.name();
     marked.decide(Outcome::Commit).await?;
     let mut branch = fixture.own.begin(open).await?;

@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use jeton_etx::{Cluster, CoordinatorId, Outcome, ResourceError, Xid};
 use jeton_participants::Settings;
 
-use super::branches::prepared_deposit;
 use super::fixture::{CLUSTER, Engine, Fixture, NUMBER, attempt, settings};
+use crate::expect_vote;
 
 fn of(number: u32, deployment: u32) -> Settings {
     Settings { cluster: Cluster { number, deployment }, ..settings() }
@@ -30,8 +30,7 @@ pub async fn cluster_number_belongs_to_one_deployment(fixture: &mut Fixture) -> 
 }
 
 pub async fn branches_of_other_clusters_are_not_listed(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (account, branch) = fixture.prepared_deposit().await?;
     let ours = Cluster::from(CLUSTER);
     for cluster in [Cluster { deployment: 1, ..ours }, Cluster { number: CLUSTER + 1, ..ours }] {
         let others = fixture.server(false, Settings { cluster, ..settings() })?;
@@ -43,8 +42,7 @@ pub async fn branches_of_other_clusters_are_not_listed(fixture: &mut Fixture) ->
 }
 
 pub async fn tables_of_an_earlier_version_are_renamed(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let branch = prepared_deposit(fixture, account).await?;
+    let (_, branch) = fixture.prepared_deposit().await?;
     let xid = branch.name();
     branch.decide(Outcome::Commit).await?;
     let below = match fixture.engine {
@@ -80,7 +78,7 @@ pub async fn interrupted_privilege_check_is_cleaned_up(fixture: &mut Fixture) ->
     let coordinator = CoordinatorId::TRIAL;
     let mut branch = fixture.own.begin(jeton_etx::AttemptId { coordinator, ..attempt() }).await?;
     fixture.deposit(&mut branch, account).await?;
-    ensure!(matches!(branch.vote().await, jeton_etx::Vote::Yes));
+    expect_vote!(branch, jeton_etx::Vote::Yes);
     let name: Xid = branch.name();
     drop(branch);
     let others = fixture.server(false, of(CLUSTER, 9))?;

@@ -3,27 +3,24 @@
 use anyhow::{Result, ensure};
 use jeton_etx::{AttemptId, AttemptNumber, DecisionLocation, Outcome, Vote};
 
-use super::branches::prepared_deposit;
 use super::fixture::{Fixture, NUMBER, attempt, attempt_at_home};
+use crate::expect_vote;
 
 pub async fn fence_releases_locks_of_open_branch(fixture: &mut Fixture) -> Result<()> {
     for attempt in [attempt(), attempt_at_home()] {
-        let account = fixture.account().await?;
-        let mut branch = fixture.own.begin(attempt).await?;
-        fixture.deposit(&mut branch, account).await?;
+        let (account, mut branch) = fixture.open_deposit(attempt).await?;
         fixture.proxy.hold();
         fixture.other.fence(attempt.coordinator).await?;
         // At once, without waiting for a lock.
         let mut next = fixture.other.begin(super::fixture::attempt()).await?;
         fixture.deposit(&mut next, account).await?;
-        ensure!(matches!(next.vote().await, Vote::Yes));
+        expect_vote!(next, Vote::Yes);
         next.decide(Outcome::Commit).await?;
         fixture.proxy.release();
         match attempt.decision_location {
             DecisionLocation::Resource(NUMBER) => ensure!(branch.commit_deciding(b"late").await.is_err()),
             _ => {
-                let vote = branch.vote().await;
-                ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after the fence");
+                expect_vote!(branch, Vote::No(_));
                 branch.decide(Outcome::Abort).await?;
             }
         }
@@ -34,8 +31,7 @@ pub async fn fence_releases_locks_of_open_branch(fixture: &mut Fixture) -> Resul
 
 pub async fn fence_ends_session_of_prepared_branch(fixture: &mut Fixture) -> Result<()> {
     for outcome in [Outcome::Commit, Outcome::Abort] {
-        let account = fixture.account().await?;
-        let branch = prepared_deposit(fixture, account).await?;
+        let (account, branch) = fixture.prepared_deposit().await?;
         let name = branch.name();
         fixture.proxy.hold();
         fixture.other.fence(name.coordinator).await?;
@@ -51,10 +47,8 @@ pub async fn fence_ends_session_of_prepared_branch(fixture: &mut Fixture) -> Res
 
 /// A wrong suspicion costs one attempt.
 pub async fn fenced_server_may_begin_again(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
     let attempt = attempt();
-    let mut branch = fixture.own.begin(attempt).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, mut branch) = fixture.open_deposit(attempt).await?;
     fixture.other.fence(attempt.coordinator).await?;
     // Fencing is idempotent.
     fixture.other.fence(attempt.coordinator).await?;
@@ -63,8 +57,7 @@ pub async fn fenced_server_may_begin_again(fixture: &mut Fixture) -> Result<()> 
     ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after the fence");
     let mut again = fixture.own.begin(AttemptId { number: AttemptNumber(2), ..attempt }).await?;
     fixture.deposit(&mut again, account).await?;
-    let vote = again.vote().await;
-    ensure!(matches!(vote, Vote::Yes), "it votes {vote:?} when it begins again");
+    expect_vote!(again, Vote::Yes);
     again.decide(Outcome::Commit).await?;
     fixture.expect_balance(account, 1).await
 }

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use jeton_etx::{
     AttemptId, AttemptNumber, Branch, CoordinatorId, DecisionLocation, Outcome, RequestId, Resource,
-    ResourceError, Value,
+    ResourceError, Value, Vote, Xid,
 };
 use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_testbed::{MariaDb as MariaDbServer, Postgres as PostgresServer, Proxy};
 use mysql_async::prelude::Queryable;
 
 use super::Scenario;
+use crate::expect_vote;
 
 pub const CLUSTER: u32 = 7;
 pub const NUMBER: u8 = 3;
@@ -71,12 +72,27 @@ impl Server {
         }
     }
 
-    fn url_by(&self, address: std::net::SocketAddr) -> String {
-        match self {
-            Self::Postgres(_) => PostgresServer::url_by(address),
-            Self::MariaDb(_) => MariaDbServer::url_by(address),
-        }
+    /// The participant, at the address of the server or of a proxy.
+    fn participant(
+        &self,
+        address: std::net::SocketAddr,
+        settings: Settings,
+    ) -> Result<Box<dyn Resource>, ResourceError> {
+        Ok(match self {
+            Self::Postgres(_) => Box::new(Postgres::new(&PostgresServer::url_by(address), settings)?),
+            Self::MariaDb(_) => Box::new(MariaDb::new(&MariaDbServer::url_by(address), settings)?),
+        })
     }
+}
+
+/// Calls a method of a new participant of either engine.
+macro_rules! call {
+    ($fixture:expr, $settings:expr, $method:ident) => {
+        match &$fixture.server {
+            Server::Postgres(server) => Postgres::new(&server.url(), $settings)?.$method().await,
+            Server::MariaDb(server) => MariaDb::new(&server.url(), $settings)?.$method().await,
+        }
+    };
 }
 
 pub struct Fixture {
@@ -104,38 +120,19 @@ impl Fixture {
             )?),
         };
         let proxy = Proxy::start(server.address()).await?;
-        let (own, other) = Self::servers(&server, &proxy, settings()).await?;
+        let own = server.participant(proxy.address(), settings())?;
+        let other = server.participant(server.address(), settings())?;
         let fixture = Self { engine, server, proxy, own, other, rounds: 10, _folder: folder };
+        fixture.ensure_schema().await?;
         fixture.raw("CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL)").await?;
         Ok(fixture)
-    }
-
-    async fn servers(
-        server: &Server,
-        proxy: &Proxy,
-        settings: Settings,
-    ) -> Result<(Box<dyn Resource>, Box<dyn Resource>)> {
-        let [by_proxy, direct] = [proxy.address(), server.address()].map(|address| server.url_by(address));
-        Ok(match server {
-            Server::Postgres(_) => {
-                let (own, other) =
-                    (Postgres::new(&by_proxy, settings.clone())?, Postgres::new(&direct, settings)?);
-                other.ensure_schema().await?;
-                (Box::new(own), Box::new(other))
-            }
-            Server::MariaDb(_) => {
-                let (own, other) =
-                    (MariaDb::new(&by_proxy, settings.clone())?, MariaDb::new(&direct, settings)?);
-                other.ensure_schema().await?;
-                (Box::new(own), Box::new(other))
-            }
-        })
     }
 
     /// Runs a scenario with new servers, so that scenarios do not affect each other.
     pub async fn run(&mut self, scenario: Scenario) -> Result<()> {
         self.proxy = Proxy::start(self.server.address()).await?;
-        (self.own, self.other) = Self::servers(&self.server, &self.proxy, settings()).await?;
+        (self.own, self.other) = (self.server(true, settings())?, self.server(false, settings())?);
+        self.ensure_schema().await?;
         let result = scenario(self).await;
         let left = self.other.prepared().await?;
         for listed in &left {
@@ -148,31 +145,19 @@ impl Fixture {
     }
 
     /// Another server, through the proxy or not.
-    pub fn server(&self, by_proxy: bool, settings: Settings) -> Result<Box<dyn Resource>> {
+    pub fn server(&self, by_proxy: bool, settings: Settings) -> Result<Box<dyn Resource>, ResourceError> {
         let address = if by_proxy { self.proxy.address() } else { self.server.address() };
-        let url = self.server.url_by(address);
-        Ok(match self.engine {
-            Engine::Postgres => Box::new(Postgres::new(&url, settings)?),
-            Engine::MariaDb { .. } => Box::new(MariaDb::new(&url, settings)?),
-        })
+        self.server.participant(address, settings)
     }
 
     /// Creates and checks the tables, as `jeton init` does.
     pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
-        let url = self.server.url_by(self.server.address());
-        match self.engine {
-            Engine::Postgres => Postgres::new(&url, settings())?.ensure_schema().await,
-            Engine::MariaDb { .. } => MariaDb::new(&url, settings())?.ensure_schema().await,
-        }
+        call!(self, settings(), ensure_schema)
     }
 
     /// Claims the cluster number for a deployment.
     pub async fn claim(&self, settings: Settings) -> Result<(), ResourceError> {
-        let url = self.server.url_by(self.server.address());
-        match self.engine {
-            Engine::Postgres => Postgres::new(&url, settings)?.claim().await,
-            Engine::MariaDb { .. } => MariaDb::new(&url, settings)?.claim().await,
-        }
+        call!(self, settings, claim)
     }
 
     /// Executes a statement on a separate connection, and returns the rows as text.
@@ -209,16 +194,37 @@ impl Fixture {
         Ok(())
     }
 
-    pub async fn is_prepared(&self, branch: &jeton_etx::Xid) -> Result<bool> {
+    /// A new account, and an open branch with a deposit into it.
+    pub async fn open_deposit(&self, attempt: AttemptId) -> Result<(i64, Box<dyn Branch>)> {
+        let account = self.account().await?;
+        let mut branch = self.own.begin(attempt).await?;
+        self.deposit(&mut branch, account).await?;
+        Ok((account, branch))
+    }
+
+    /// A new account, and a branch with a deposit into it that has voted yes.
+    pub async fn prepared_deposit(&self) -> Result<(i64, Box<dyn Branch>)> {
+        let account = self.account().await?;
+        Ok((account, self.prepared_deposit_into(account).await?))
+    }
+
+    pub async fn prepared_deposit_into(&self, account: i64) -> Result<Box<dyn Branch>> {
+        let mut branch = self.own.begin(attempt()).await?;
+        self.deposit(&mut branch, account).await?;
+        expect_vote!(branch, Vote::Yes);
+        Ok(branch)
+    }
+
+    pub async fn is_prepared(&self, branch: &Xid) -> Result<bool> {
         Ok(self.other.prepared().await?.iter().any(|listed| listed.name == *branch))
     }
 
     /// Rolls a prepared branch back by hand.
-    pub async fn end_by_hand(&self, name: &jeton_etx::Xid) -> Result<()> {
+    pub async fn end_by_hand(&self, name: &Xid) -> Result<()> {
         let sql = match self.engine {
             Engine::Postgres => format!("ROLLBACK PREPARED '{}'", name.gid()),
             Engine::MariaDb { .. } => {
-                format!("XA ROLLBACK '{}','{}',{}", name.gtrid(), name.bqual(), jeton_etx::Xid::FORMAT)
+                format!("XA ROLLBACK '{}','{}',{}", name.gtrid(), name.bqual(), Xid::FORMAT)
             }
         };
         let started = Instant::now();
@@ -229,6 +235,15 @@ impl Fixture {
         }
         Ok(())
     }
+}
+
+/// Requires a vote of a branch.
+#[macro_export]
+macro_rules! expect_vote {
+    ($branch:expr, $vote:pat) => {{
+        let vote = $branch.vote().await;
+        anyhow::ensure!(matches!(vote, $vote), "it votes {vote:?}");
+    }};
 }
 
 /// Waits until a condition holds.

@@ -5,13 +5,12 @@ use jeton_etx::{AttemptNumber, Outcome, ResourceError, Vote, Xid};
 use jeton_participants::MariaDb;
 use mysql_async::prelude::Queryable;
 
-use super::branches::prepared_deposit;
 use super::fixture::{Engine, Fixture, Server, attempt, settings};
-use crate::until;
+use crate::{expect_vote, until};
 
 pub async fn branch_without_statement_ends_at_vote(fixture: &mut Fixture) -> Result<()> {
     let mut branch = fixture.own.begin(attempt()).await?;
-    ensure!(matches!(branch.vote().await, Vote::Unchanged));
+    expect_vote!(branch, Vote::Unchanged);
     Ok(branch.decide(Outcome::Commit).await?)
 }
 
@@ -21,8 +20,7 @@ pub async fn read_only_branch_can_be_committed_by_others(fixture: &mut Fixture) 
     for is_crashed in [false, true] {
         let mut branch = fixture.own.begin(attempt()).await?;
         branch.execute("SELECT * FROM account", &[]).await?;
-        let vote = branch.vote().await;
-        ensure!(matches!(vote, Vote::Yes), "it votes {vote:?}");
+        expect_vote!(branch, Vote::Yes);
         let name = branch.name();
         if is_crashed {
             fixture.server.kill();
@@ -39,7 +37,7 @@ pub async fn read_only_branch_can_be_committed_by_others(fixture: &mut Fixture) 
 pub async fn branch_reappearing_after_crash_is_listed(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..12 {
         let account = fixture.account().await?;
-        prepared_deposit(fixture, account).await?.decide(Outcome::Abort).await?;
+        fixture.prepared_deposit_into(account).await?.decide(Outcome::Abort).await?;
         fixture.server.kill();
         fixture.server.restart()?;
         let listed = fixture.raw("XA RECOVER").await?.len();
@@ -87,8 +85,7 @@ pub async fn non_transactional_tables_are_refused(fixture: &mut Fixture) -> Resu
 /// without effect.
 pub async fn branch_is_resolved_while_its_session_ends(fixture: &mut Fixture) -> Result<()> {
     for round in 0..fixture.rounds {
-        let account = fixture.account().await?;
-        let branch = prepared_deposit(fixture, account).await?;
+        let (account, branch) = fixture.prepared_deposit().await?;
         let name = branch.name();
         let gone = async { drop(branch) };
         let decide = || fixture.other.decide(&name, Outcome::Commit);
@@ -105,9 +102,7 @@ pub async fn branch_is_resolved_while_its_session_ends(fixture: &mut Fixture) ->
 /// itself.
 pub async fn implicit_commits_are_refused(fixture: &mut Fixture) -> Result<()> {
     for attempt in [attempt(), super::fixture::attempt_at_home()] {
-        let account = fixture.account().await?;
-        let mut branch = fixture.own.begin(attempt).await?;
-        fixture.deposit(&mut branch, account).await?;
+        let (account, mut branch) = fixture.open_deposit(attempt).await?;
         let refused = branch.execute("CREATE TABLE surprise (n int)", &[]).await;
         ensure!(matches!(refused, Err(ResourceError::Statement { .. })), "{refused:?}");
         branch.decide(Outcome::Abort).await?;
@@ -186,9 +181,7 @@ pub async fn failed_begin_executes_nothing(fixture: &mut Fixture) -> Result<()> 
 }
 
 pub async fn vote_without_commit_marker_is_no(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, mut branch) = fixture.open_deposit(attempt()).await?;
     let name = branch.name();
     fixture.raw(&format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}')", name.gid())).await?;
     let vote = branch.vote().await;
@@ -202,9 +195,7 @@ pub async fn vote_without_commit_marker_is_no(fixture: &mut Fixture) -> Result<(
 /// The prepare is several statements in one message, and the client library reports an error of a later one
 /// only on the next read.
 pub async fn late_prepare_error_is_a_no_vote(fixture: &mut Fixture) -> Result<()> {
-    let account = fixture.account().await?;
-    let mut branch = fixture.own.begin(attempt()).await?;
-    fixture.deposit(&mut branch, account).await?;
+    let (account, mut branch) = fixture.open_deposit(attempt()).await?;
     let name = branch.name();
     let Server::MariaDb(server) = &fixture.server else { anyhow::bail!("no MariaDB") };
     // A backup blocks prepares and commits, and nothing before them.

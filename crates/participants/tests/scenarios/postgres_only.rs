@@ -5,6 +5,7 @@ use jeton_etx::{Resource, ResourceError, Value, Vote};
 use jeton_participants::{Postgres, Settings};
 
 use super::fixture::{Fixture, Server, attempt, settings};
+use crate::expect_vote;
 
 pub async fn unchanged_branch_ends_at_vote(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
@@ -13,8 +14,7 @@ pub async fn unchanged_branch_ends_at_vote(fixture: &mut Fixture) -> Result<()> 
     {
         let mut branch = fixture.own.begin(attempt()).await?;
         branch.execute(statement, &[Value::Integer(account)]).await?;
-        let vote = branch.vote().await;
-        ensure!(matches!(vote, Vote::Unchanged), "it votes {vote:?}");
+        expect_vote!(branch, Vote::Unchanged);
         branch.decide(jeton_etx::Outcome::Commit).await?;
     }
     // A function that writes is not read-only.
@@ -26,7 +26,7 @@ pub async fn unchanged_branch_ends_at_vote(fixture: &mut Fixture) -> Result<()> 
         .await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     branch.execute("SELECT deposit()", &[]).await?;
-    ensure!(matches!(branch.vote().await, Vote::Yes));
+    expect_vote!(branch, Vote::Yes);
     branch.decide(jeton_etx::Outcome::Commit).await?;
     fixture.expect_balance(account, 1).await
 }
@@ -61,8 +61,7 @@ pub async fn deferred_constraint_fails_the_vote(fixture: &mut Fixture) -> Result
         .await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     branch.execute("INSERT INTO checked VALUES (0)", &[]).await?;
-    let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::No(ResourceError::Statement { .. })), "it votes {vote:?}");
+    expect_vote!(branch, Vote::No(ResourceError::Statement { .. }));
     branch.decide(jeton_etx::Outcome::Abort).await?;
     ensure!(fixture.raw("SELECT 1 FROM checked").await?.is_empty());
     Ok(())
@@ -103,8 +102,7 @@ pub async fn wrong_setup_is_reported_with_remedy(fixture: &mut Fixture) -> Resul
         .push((Postgres::new(&server.url(), settings())?.ensure_schema().await, "max_prepared_transactions"));
     let mut branch = Postgres::new(&server.url(), settings())?.begin(attempt()).await?;
     branch.execute("INSERT INTO account VALUES (-1, 0)", &[]).await?;
-    let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::No(ResourceError::Setup { .. })), "it votes {vote:?}");
+    expect_vote!(branch, Vote::No(ResourceError::Setup { .. }));
     server.set("max_prepared_transactions", "200");
     server.restart()?;
     for (result, label) in fails {

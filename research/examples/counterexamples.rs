@@ -1,5 +1,5 @@
-//! Prints how the pseudocode of the paper fails, step by step: `cargo run -p jeton-etx --example
-//! counterexamples`.
+//! Prints how the pseudocode of the paper fails, step by step:
+//! `cargo run --manifest-path research/Cargo.toml --example counterexamples`.
 
 #[path = "../tests/paper_pseudocode/paper/mod.rs"]
 mod paper;
