@@ -17,6 +17,7 @@ use jeton_resp::request_parser::{Args, Limits, Parser, Progress};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::command_table::Kind;
 use super::multi_step;
 use super::pipeline::{Dispatch, PipelineBatch};
 use super::reply::{OUTCOME_UNKNOWN, Reply};
@@ -176,7 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     dispatch
                 }
                 Err(error) => {
-                    self.finish().await?;
+                    self.finish().await;
                     Writer::new(&mut self.out, self.session.version).error(&format!("ERR {error}"));
                     self.send().await?;
                     return Err(End::Quit);
@@ -186,26 +187,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Dispatch::Batched
                     if self.batch.len() < BATCH_REQUESTS_MAX && self.batch.bytes() < OUT_BYTES_MAX => {}
                 Dispatch::Batched | Dispatch::Deferred => {
-                    self.finish().await?;
+                    self.finish().await;
                     self.session.millis = self.session.service.millis();
                 }
                 Dispatch::MultiStep(command) => {
-                    self.finish().await?;
+                    self.finish().await;
                     self.session.millis = self.session.service.millis();
-                    let (name, started) = (command.verb.name, Instant::now());
+                    let (name, started) = (command.spec.name, Instant::now());
                     let reply = match self.session.spend(command.cost(&self.session)) {
                         Ok(()) => {
                             let limit = self.session.service.options.request_timeout;
-                            let scans = command.scans();
+                            let scans = command.spec.kind == Kind::Scan;
+                            // The duration of a scan depends on the number of keys.
+                            let limit = if scans { Duration::MAX } else { limit };
                             let running = multi_step::run(command, &mut self.session);
-                            if scans {
-                                // The duration depends on the number of keys.
-                                running.await
-                            } else {
-                                timeout(limit, running)
-                                    .await
-                                    .unwrap_or_else(|_| Reply::error(OUTCOME_UNKNOWN))
-                            }
+                            timeout(limit, running).await.unwrap_or_else(|_| Reply::error(OUTCOME_UNKNOWN))
                         }
                         Err(error) => {
                             self.session.service.metrics.add(Metric::Throttled, 1);
@@ -218,7 +214,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.session.service.metrics.observe_command(name, started.elapsed());
                 }
                 Dispatch::Quit => {
-                    self.finish().await?;
+                    self.finish().await;
                     self.send().await?;
                     return Err(End::Quit);
                 }
@@ -227,37 +223,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.send().await?;
             }
         }
-        self.finish().await?;
+        self.finish().await;
         self.send().await
     }
 
     /// Submits the batch to the engine and writes the replies.
-    async fn finish(&mut self) -> Result<(), End> {
+    async fn finish(&mut self) {
         if self.batch.is_empty() {
-            return Ok(());
+            return;
         }
-        let service = &self.session.service;
-        if let Err(_above_the_limit) = self.session.spend(self.batch.len() as u64) {
-            let rejected =
-                self.batch.apply_rate_limit(&self.session, |requests| self.session.spend(requests));
+        let (session, service) = (&self.session, &self.session.service);
+        if let Err(_above_the_limit) = session.spend(self.batch.len() as u64) {
+            let rejected = self.batch.apply_rate_limit(session, |requests| session.spend(requests));
             service.metrics.add(Metric::Throttled, rejected);
         }
         let requests = self.batch.take_requests();
-        let responses = if requests.is_empty() {
-            Vec::new()
-        } else {
-            match timeout(service.options.request_timeout, self.session.submit_batch(requests)).await {
-                Ok(responses) => responses,
-                Err(_) => {
-                    self.batch.fail(OUTCOME_UNKNOWN, &self.session, &mut self.out);
-                    service.metrics.observe_batch(&mut self.batch.commands);
-                    return Ok(());
-                }
-            }
-        };
-        self.batch.write_replies(&responses, &self.session, &mut self.out);
+        let responses =
+            async { if requests.is_empty() { Vec::new() } else { session.submit_batch(requests).await } };
+        match timeout(service.options.request_timeout, responses).await {
+            Ok(responses) => self.batch.write_replies(&responses, session, &mut self.out),
+            Err(_) => self.batch.fail(OUTCOME_UNKNOWN, session, &mut self.out),
+        }
         service.metrics.observe_batch(&mut self.batch.commands);
-        Ok(())
     }
 
     async fn send(&mut self) -> Result<(), End> {

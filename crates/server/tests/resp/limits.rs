@@ -4,7 +4,6 @@ use std::io::{ErrorKind, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton_resp::reply_parser::Value;
 use jeton_server::{Metric, Options, resp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -79,11 +78,11 @@ fn lingering_close_delivers_the_last_reply() {
 #[test]
 fn transactions_have_at_most_1024_commands() {
     let (_server, mut client) = Server::with_client();
-    client.send(&words("MULTI"));
-    (0..1025).for_each(|_| client.send(&words("INCR {t}a")));
-    assert_eq!(client.read(), Value::Simple(b"OK".into()));
-    (0..1024).for_each(|_| assert_eq!(client.read(), Value::Simple(b"QUEUED".into())));
-    assert_eq!(client.read(), Value::Error(b"ERR a transaction has at most 1024 commands".into()));
+    let mut commands = vec!["INCR {t}a"; 1026];
+    commands[0] = "MULTI";
+    let mut replies = client.pipeline(&commands);
+    assert_eq!(replies.pop().as_deref(), Some("-ERR a transaction has at most 1024 commands"));
+    assert!(replies[0] == "OK" && replies[1..].iter().all(|reply| reply == "QUEUED"), "{replies:?}");
     assert!(client.run("EXEC").starts_with("-EXECABORT "));
     assert_eq!(client.run("GET {t}a"), "nil");
 }
@@ -112,11 +111,7 @@ fn connections_above_the_limit_are_rejected() {
     assert_eq!(turned_away.read_to_end(), b"-ERR max number of clients reached\r\n");
     assert_eq!(server.service().metrics.get(Metric::TurnedAway), 1);
     clients.pop();
-    eventually("another connection is accepted", || {
-        let mut client = server.client();
-        client.send(&words("PING"));
-        client.read() == Value::Simple(b"PONG".into())
-    });
+    eventually("another connection is accepted", || server.client().run("PING") == "PONG");
     assert_eq!(clients[0].run("PING"), "PONG");
 }
 
