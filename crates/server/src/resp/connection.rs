@@ -42,19 +42,6 @@ const IDLE_BYTES_MAX: usize = 64 << 10;
 /// Timeout of the lingering close at shutdown.
 const SHUTDOWN_LINGER: Duration = Duration::from_secs(1);
 
-/// Why the server closes a connection.
-enum End {
-    Io(io::Error),
-    Slow,
-    Quit,
-}
-
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
 pub async fn serve<S>(service: Arc<Service>, stream: S, number: u64, peer: String)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -70,14 +57,8 @@ where
         batch: PipelineBatch::default(),
         awaiting_since: Some(Instant::now()),
     };
-    match connection.run().await {
-        Ok(()) => {}
-        Err(End::Quit) => {
-            let limit = connection.session.service.options.request_read_timeout;
-            connection.linger(limit).await;
-        }
-        Err(End::Slow) => tracing::debug!(connection = number, "closed: too slow"),
-        Err(End::Io(error)) => tracing::debug!(connection = number, %error, "closed"),
+    if let Err(error) = connection.run().await {
+        tracing::debug!(connection = number, %error, "closed");
     }
 }
 
@@ -94,26 +75,28 @@ struct Connection<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    async fn run(&mut self) -> Result<(), End> {
-        loop {
-            if !self.read().await? {
-                return Ok(());
-            }
+    async fn run(&mut self) -> io::Result<()> {
+        while self.read().await? > 0 {
             let work = InFlightGuard::begin(&self.session.service);
             if work.is_last() {
                 // `Service::stop` may not have counted this connection.
                 return Ok(());
             }
-            self.work().await?;
+            if !self.work().await? {
+                drop(work);
+                self.linger(self.session.service.options.request_read_timeout).await;
+                return Ok(());
+            }
             if work.is_last() {
                 self.linger(SHUTDOWN_LINGER).await;
                 return Ok(());
             }
         }
+        Ok(())
     }
 
-    /// Reads more input. Returns false at the end of the stream.
-    async fn read(&mut self) -> Result<bool, End> {
+    /// Reads more input. Returns 0 at the end of the stream.
+    async fn read(&mut self) -> io::Result<usize> {
         if self.input.is_empty() && self.input.capacity() > IDLE_BYTES_MAX {
             self.input = BytesMut::new();
         }
@@ -122,14 +105,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // not extend it.
         let limit = self.session.service.options.request_read_timeout;
         let reading = self.stream.read_buf(&mut self.input);
-        let bytes = match self.awaiting_since {
-            None => reading.await?,
-            Some(since) => match timeout_at(since + limit, reading).await {
-                Ok(read) => read?,
-                Err(_) => return Err(End::Slow),
-            },
-        };
-        Ok(bytes > 0)
+        match self.awaiting_since {
+            None => reading.await,
+            Some(since) => timeout_at(since + limit, reading).await?,
+        }
     }
 
     /// Lingering close: shuts down the write side and drains the input, so that a reset does not discard the
@@ -151,8 +130,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let _may_be_closed = timeout(limit, drain).await;
     }
 
-    /// Executes all complete commands of the input.
-    async fn work(&mut self) -> Result<(), End> {
+    /// Executes all complete commands of the input. Returns false if the connection must be closed.
+    async fn work(&mut self) -> io::Result<bool> {
         self.session.millis = self.session.service.millis();
         loop {
             // The previous command may have been `AUTH`.
@@ -180,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.finish().await;
                     Writer::new(&mut self.out, self.session.version).error(&format!("ERR {error}"));
                     self.send().await?;
-                    return Err(End::Quit);
+                    return Ok(false);
                 }
             };
             match dispatch {
@@ -216,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Dispatch::Quit => {
                     self.finish().await;
                     self.send().await?;
-                    return Err(End::Quit);
+                    return Ok(false);
                 }
             }
             if self.out.len() > OUT_BYTES_MAX {
@@ -224,7 +203,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         self.finish().await;
-        self.send().await
+        self.send().await?;
+        Ok(true)
     }
 
     /// Submits the batch to the engine and writes the replies.
@@ -247,7 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         service.metrics.observe_batch(&mut self.batch.commands);
     }
 
-    async fn send(&mut self) -> Result<(), End> {
+    async fn send(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());
         }
@@ -257,9 +237,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.out.capacity() > OUT_BYTES_MAX {
             self.out = Vec::new();
         }
-        match sent {
-            Ok(sent) => Ok(sent?),
-            Err(_) => Err(End::Slow),
-        }
+        sent?
     }
 }

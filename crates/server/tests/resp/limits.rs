@@ -42,14 +42,15 @@ fn oversized_requests_are_rejected_at_their_header() {
         assert_eq!(client.read_to_end(), b"");
     }
     let mut client = server.client();
-    let reply = client.run(&format!("GET {}", "k".repeat(1025)));
-    assert_eq!(reply, "-ERR the row is longer than 1024 bytes");
-    let reply = client.run(&format!("SET k {}", "v".repeat(65_537)));
-    assert_eq!(reply, "-ERR a cell has at most 65536 bytes, not 65537");
-    assert_eq!(client.run(&format!("SET k {} NX", "v".repeat(65_537))), reply);
-    assert_eq!(client.run(&format!("SET k {}", "v".repeat(65_536))), "OK");
-    assert_eq!(client.run("APPEND k v"), "-ERR a cell has at most 65536 bytes");
-    assert_eq!(client.run("PING"), "PONG");
+    let (key, fits, large) = ("k".repeat(1025), "v".repeat(65_536), "v".repeat(65_537));
+    client.check(&format!(
+        "GET {key} => -ERR the row is longer than 1024 bytes
+         SET k {large} => -ERR a cell has at most 65536 bytes, not 65537
+         SET k {large} NX => -ERR a cell has at most 65536 bytes, not 65537
+         SET k {fits} => OK
+         APPEND k v => -ERR a cell has at most 65536 bytes
+         PING => PONG"
+    ));
 }
 
 #[test]
