@@ -10,39 +10,34 @@ const LINE_BYTES_MAX: usize = 32;
 /// Every number of this many digits fits into an `i64`.
 const DIGITS_MAX: usize = 18;
 
-/// Result of parsing a length and its `\r\n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Length {
-    /// Valid so far; the end is missing.
-    Partial,
+pub enum BadLength {
     /// Longer than any valid length, without an end.
     TooLong,
     /// Not a number, or not in the one allowed spelling.
-    Bad,
-    /// The number, and the bytes it took with its `\r\n`.
-    Complete { value: i64, used: usize },
+    Malformed,
 }
 
-/// Parses a length and its `\r\n`.
+/// Parses a length. Returns the number and the bytes it took with its `\r\n`; `None` if incomplete.
 #[inline]
-pub fn length(bytes: &[u8]) -> Length {
+pub fn length(bytes: &[u8]) -> Result<Option<(i64, usize)>, BadLength> {
     // Fast path for one and two digits, which covers most arguments.
-    if let [digit @ b'0'..=b'9', b'\r', b'\n', ..] = bytes {
-        return Length::Complete { value: i64::from(digit - b'0'), used: 3 };
+    match bytes {
+        [digit @ b'0'..=b'9', b'\r', b'\n', ..] => Ok(Some((i64::from(digit - b'0'), 3))),
+        [tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Ok(Some((i64::from(tens - b'0') * 10 + i64::from(ones - b'0'), 4)))
+        }
+        _ => any_length(bytes),
     }
-    if let [tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] = bytes {
-        return Length::Complete { value: i64::from(tens - b'0') * 10 + i64::from(ones - b'0'), used: 4 };
-    }
-    any_length(bytes)
 }
 
-fn any_length(bytes: &[u8]) -> Length {
+fn any_length(bytes: &[u8]) -> Result<Option<(i64, usize)>, BadLength> {
     let negative = bytes.first() == Some(&b'-');
     let first = usize::from(negative);
     let mut value = 0i64;
     for (at, &byte) in bytes.iter().enumerate().skip(first) {
         if at == LINE_BYTES_MAX {
-            return Length::TooLong;
+            return Err(BadLength::TooLong);
         }
         match byte {
             b'0'..=b'9' => value = value.wrapping_mul(10).wrapping_add(i64::from(byte - b'0')),
@@ -54,18 +49,15 @@ fn any_length(bytes: &[u8]) -> Length {
                     _ => digits.len() <= DIGITS_MAX,
                 };
                 return match bytes.get(at + 1) {
-                    _ if !well_formed => Length::Bad,
-                    None => Length::Partial,
-                    Some(b'\n') => {
-                        Length::Complete { value: if negative { -value } else { value }, used: at + 2 }
-                    }
-                    Some(_) => Length::Bad,
+                    None if well_formed => Ok(None),
+                    Some(b'\n') if well_formed => Ok(Some((if negative { -value } else { value }, at + 2))),
+                    _ => Err(BadLength::Malformed),
                 };
             }
-            _ => return Length::Bad,
+            _ => return Err(BadLength::Malformed),
         }
     }
-    Length::Partial
+    Ok(None)
 }
 
 /// The digits of 00 to 99, so that one division yields two digits.
@@ -148,30 +140,28 @@ mod tests {
     fn a_length_has_one_spelling() {
         for value in [0, 7, 10, -1, 123, -4096, 999_999_999_999_999_999] {
             let line = format!("{value}\r\n$");
-            assert_eq!(length(line.as_bytes()), Length::Complete { value, used: line.len() - 1 }, "{value}");
+            assert_eq!(length(line.as_bytes()), Ok(Some((value, line.len() - 1))), "{value}");
         }
         let others = ["", "-", "00", "01", "012", "-0", "+1", " 1", "1 ", "1\n", "--1", "1-", "x"];
         for text in others.into_iter().chain(["1000000000000000000", "1\rx", "1\r\r\n"]) {
-            assert_eq!(length(format!("{text}\r\n").as_bytes()), Length::Bad, "{text:?}");
+            assert_eq!(length(format!("{text}\r\n").as_bytes()), Err(BadLength::Malformed), "{text:?}");
         }
     }
 
     #[test]
     fn rejects_an_unterminated_length() {
-        assert_eq!(length(&[b'1'; LINE_BYTES_MAX]), Length::Partial);
-        assert_eq!(length(&[b'1'; LINE_BYTES_MAX + 1]), Length::TooLong);
-        assert_eq!(length(&[b'1'; 100_000]), Length::TooLong);
-        let mut late = vec![b'1'; LINE_BYTES_MAX - 1];
-        late.extend(b"\r\n");
-        assert_eq!(length(&late), Length::Bad);
+        assert_eq!(length(&[b'1'; LINE_BYTES_MAX]), Ok(None));
+        assert_eq!(length(&[b'1'; LINE_BYTES_MAX + 1]), Err(BadLength::TooLong));
+        assert_eq!(length(&[b'1'; 100_000]), Err(BadLength::TooLong));
+        let late = [&[b'1'; LINE_BYTES_MAX - 1][..], b"\r\n"].concat();
+        assert_eq!(length(&late), Err(BadLength::Malformed));
     }
 
     proptest! {
         #[test]
         fn parses_what_it_writes(value in -999_999_999_999_999_999i64..=999_999_999_999_999_999, shift in 0u32..64) {
             let line = header(value >> shift);
-            let used = line.len() - 1;
-            prop_assert_eq!(length(&line.as_bytes()[1..]), Length::Complete { value: value >> shift, used });
+            prop_assert_eq!(length(&line.as_bytes()[1..]), Ok(Some((value >> shift, line.len() - 1))));
             prop_assert_eq!(line, format!(":{}\r\n", value >> shift));
         }
 
@@ -181,7 +171,7 @@ mod tests {
             let complete = length(line);
             for end in 0..line.len() {
                 let part = length(&line[..end]);
-                prop_assert!(part == Length::Partial || part == complete, "{:?} but {:?}", part, complete);
+                prop_assert!(part == Ok(None) || part == complete, "{:?} but {:?}", part, complete);
             }
         }
     }

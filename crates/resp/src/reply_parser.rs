@@ -10,7 +10,7 @@
 //! Streamed strings and arrays (`$?`, `*?`), which have no length header, are rejected: servers send them
 //! only on request, and their size is not bounded.
 
-use crate::number::{self, Length};
+use crate::number;
 
 /// Upper bound of [`Limits::depth`]. Values are dropped recursively, which must not overflow the stack.
 const DEPTH_MAX: usize = 1024;
@@ -25,11 +25,9 @@ pub struct Limits {
     pub depth: usize,
     /// Elements of all arrays, maps and sets of one reply.
     pub elements: usize,
-    /// Bytes of one string.
     pub string_bytes: usize,
     /// Bytes of a single-line value, such as an error or a number.
     pub line_bytes: usize,
-    /// Bytes of one reply.
     pub reply_bytes: usize,
 }
 
@@ -45,40 +43,29 @@ impl Default for Limits {
 pub enum Value {
     /// A null: `_`, `$-1` or `*-1`.
     Null,
-    /// A 64-bit integer.
     Integer(i64),
-    /// A boolean.
     Boolean(bool),
-    /// A floating-point number.
     Double(f64),
     /// An integer of any size, as decimal digits.
     BigNumber(String),
-    /// A simple string.
     Simple(Vec<u8>),
-    /// A bulk string.
     Bulk(Vec<u8>),
-    /// A verbatim string.
+    /// A text and its format of three letters, such as `txt`.
     Verbatim {
-        /// Three letters, such as `txt`.
         format: [u8; 3],
-        /// The text without its format.
         text: Vec<u8>,
     },
     /// A simple or bulk error: a code in capitals and a message.
     Error(Vec<u8>),
-    /// Ordered values.
     Array(Vec<Value>),
-    /// Unordered values.
     Set(Vec<Value>),
     /// Keys and their values, in the order received.
     Map(Vec<(Value, Value)>),
     /// A push message, which is no reply to a request.
     Push(Vec<Value>),
-    /// A value with attributes.
+    /// A value and its attributes, in keys and values.
     Attributed {
-        /// Keys and values.
         attributes: Vec<(Value, Value)>,
-        /// The reply itself.
         value: Box<Value>,
     },
 }
@@ -92,7 +79,6 @@ impl Value {
         }
     }
 
-    /// The number, if this is an integer.
     pub fn as_integer(&self) -> Option<i64> {
         match self {
             Self::Integer(value) => Some(*value),
@@ -114,47 +100,29 @@ impl Value {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// The type byte is unknown.
     #[error("invalid reply: unknown type '{}'", .0.escape_ascii())]
     UnknownType(u8),
-    /// The reply does not match its type.
     #[error("invalid reply: {0}")]
     Malformed(&'static str),
-    /// A streamed string or array.
     #[error("invalid reply: streamed strings and arrays are not supported")]
     Streamed,
-    /// Above [`Limits::depth`].
     #[error("invalid reply: arrays are nested too deeply")]
     TooDeep,
-    /// Above [`Limits::elements`].
     #[error("invalid reply: too many elements")]
     TooManyElements,
-    /// Above [`Limits::string_bytes`].
     #[error("invalid reply: a string is too long")]
     TooBigString,
-    /// Above [`Limits::line_bytes`].
     #[error("invalid reply: a line is too long")]
     TooLongLine,
-    /// Above [`Limits::reply_bytes`].
     #[error("invalid reply: the reply is too long")]
     TooBigReply,
 }
 
-/// Result of [`Parser::next`].
+/// Result of [`Parser::next`]. The next call must not see the consumed bytes again.
 #[derive(Debug, PartialEq)]
 pub enum Progress {
-    /// The input has no complete reply.
-    Incomplete {
-        /// How many bytes the next call must not see again.
-        consumed: usize,
-    },
-    /// The next reply.
-    Value {
-        /// The reply.
-        value: Value,
-        /// How many bytes the next call must not see again.
-        consumed: usize,
-    },
+    Incomplete { consumed: usize },
+    Value { value: Value, consumed: usize },
 }
 
 /// Parses the replies of one connection.
@@ -197,7 +165,6 @@ enum Part {
 }
 
 impl Parser {
-    /// Creates a parser for a new connection.
     pub fn new(limits: Limits) -> Self {
         let limits = Limits { depth: limits.depth.min(DEPTH_MAX), ..limits };
         Self { limits, open: Vec::new(), elements: 0, bytes: 0, searched: 0, failed: None }
@@ -381,14 +348,9 @@ impl Parser {
     }
 }
 
-/// A length and the bytes it took; `None` if incomplete.
 fn length(bytes: &[u8]) -> Result<Option<(i64, usize)>, ReplyError> {
-    match number::length(bytes) {
-        Length::Complete { value, used } => Ok(Some((value, used))),
-        Length::Partial => Ok(None),
-        Length::Bad if bytes.starts_with(b"?") => Err(ReplyError::Streamed),
-        Length::Bad | Length::TooLong => Err(ReplyError::Malformed("invalid length")),
-    }
+    let malformed = ReplyError::Malformed("invalid length");
+    number::length(bytes).map_err(|_| if bytes.starts_with(b"?") { ReplyError::Streamed } else { malformed })
 }
 
 /// Parses a single-line value.
@@ -416,11 +378,9 @@ fn is_integer(line: &[u8]) -> bool {
 
 /// Groups alternating keys and values into pairs.
 fn pairs(values: Vec<Value>) -> Vec<(Value, Value)> {
-    let mut pairs = Vec::with_capacity(values.len() / 2);
     let mut values = values.into_iter();
-    while let (Some(key), Some(value)) = (values.next(), values.next()) {
-        pairs.push((key, value));
-    }
+    let mut pairs = Vec::with_capacity(values.len() / 2);
+    pairs.extend(std::iter::from_fn(|| Some((values.next()?, values.next()?))));
     pairs
 }
 

@@ -23,14 +23,8 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer that appends to `out`.
     pub fn new(out: &'a mut Vec<u8>, version: Version) -> Self {
         Self { out, version }
-    }
-
-    /// Returns the protocol version of the replies.
-    pub fn version(&self) -> Version {
-        self.version
     }
 
     /// Writes a simple string such as `OK`. Line ends become spaces.
@@ -52,13 +46,11 @@ impl<'a> Writer<'a> {
         self.line(b'-', text);
     }
 
-    /// Writes an integer.
     #[inline]
     pub fn integer(&mut self, value: i64) {
         put_header(self.out, b':', value);
     }
 
-    /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         put_bulk(self.out, b'$', bytes);
@@ -131,7 +123,6 @@ mod tests {
         for (version, expected) in [(Version::Resp2, resp2), (Version::Resp3, resp3)] {
             let mut out = b"before".to_vec();
             let mut writer = Writer::new(&mut out, version);
-            assert_eq!(writer.version(), version);
             write(&mut writer);
             assert_eq!(out.escape_ascii().to_string(), format!("before{expected}"), "{version:?}");
         }

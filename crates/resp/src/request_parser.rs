@@ -37,7 +37,7 @@ use std::fmt;
 use std::ops::Index;
 
 use crate::inline;
-use crate::number::{self, Length};
+use crate::number::{self, BadLength};
 
 /// Bytes of the smallest argument, `$0\r\n\r\n`.
 const ARGUMENT_BYTES_MIN: usize = 6;
@@ -50,15 +50,12 @@ const SPANS_KEPT: usize = 1024;
 pub struct Limits {
     /// Arguments of a command, its name included.
     pub arguments: usize,
-    /// Bytes of one argument.
     pub argument_bytes: usize,
     /// Bytes of a command with its lengths and line ends. Capped at 4 GiB.
     pub command_bytes: usize,
     /// Bytes of the line of an inline command, before its `\n`.
     pub inline_bytes: usize,
-    /// `arguments` of an unauthenticated client.
     pub unauthenticated_arguments: usize,
-    /// `argument_bytes` of an unauthenticated client.
     pub unauthenticated_argument_bytes: usize,
 }
 
@@ -85,25 +82,18 @@ pub enum ProtocolError {
     /// argument.
     #[error("Protocol error: invalid bulk length")]
     InvalidBulkLength,
-    /// An argument starts with this byte and not with `$`.
     #[error("Protocol error: expected '$', got '{}'", printable(*.0))]
     ExpectedDollar(u8),
-    /// The number of arguments is not terminated.
     #[error("Protocol error: too big mbulk count string")]
     TooBigMultibulkCount,
-    /// The length of an argument is not terminated.
     #[error("Protocol error: too big bulk count string")]
     TooBigBulkCount,
-    /// An inline command is above [`Limits::inline_bytes`].
     #[error("Protocol error: too big inline request")]
     TooBigInline,
-    /// An inline command has an unclosed quote.
     #[error("Protocol error: unbalanced quotes in request")]
     UnbalancedQuotes,
-    /// A command of an unauthenticated client is above [`Limits::unauthenticated_arguments`].
     #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedMultibulkLength,
-    /// An argument of an unauthenticated client is above [`Limits::unauthenticated_argument_bytes`].
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLength,
     /// The command is above [`Limits::command_bytes`]. Redis has no such limit and no message for it.
@@ -181,19 +171,15 @@ impl fmt::Debug for Command<'_> {
     }
 }
 
-/// Result of [`Parser::next`].
+/// Result of [`Parser::next`]. The next call must not see the consumed bytes again.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// The input has no complete command. The consumed bytes were empty lines and empty commands.
     Incomplete {
-        /// How many bytes the next call must not see again.
         consumed: usize,
     },
-    /// The next command.
     Command {
-        /// Its name and arguments.
         command: Command<'a>,
-        /// How many bytes the next call must not see again.
         consumed: usize,
     },
 }
@@ -233,8 +219,8 @@ impl Parser {
         Self { limits, authenticated: true, stage: Stage::Start, spans: Vec::new() }
     }
 
-    /// Sets whether the client is authenticated; otherwise the lower limits apply. Takes effect at the next
-    /// length that is parsed, so it must be called between commands.
+    /// Lower limits apply to unauthenticated clients. Takes effect at the next length that is parsed, so it must
+    /// be called between commands.
     pub fn set_authenticated(&mut self, authenticated: bool) {
         self.authenticated = authenticated;
     }
@@ -245,35 +231,27 @@ impl Parser {
     ///
     /// May panic if `input` does not start with the unconsumed bytes of the previous call.
     pub fn next<'a>(&mut self, input: &'a [u8], args: &'a mut Args) -> Result<Progress<'a>, ProtocolError> {
-        match self.advance(input, args) {
-            Ok(Found::Nothing { consumed }) => Ok(Progress::Incomplete { consumed }),
-            Ok(Found::Command { start, consumed }) => {
-                let bytes = start.map_or(&args.words[..], |start| &input[start..consumed]);
-                let command = Command { bytes, spans: &args.spans };
-                Ok(Progress::Command { command, consumed })
-            }
-            Err(error) => {
-                self.stage = Stage::Failed(error);
-                self.spans = Vec::new();
-                Err(error)
-            }
-        }
+        self.advance(input, args).inspect_err(|error| {
+            self.stage = Stage::Failed(*error);
+            self.spans = Vec::new();
+        })
     }
 
     #[inline]
-    fn advance(&mut self, input: &[u8], args: &mut Args) -> Result<Found, ProtocolError> {
+    fn advance<'a>(&mut self, input: &'a [u8], args: &'a mut Args) -> Result<Progress<'a>, ProtocolError> {
         let mut start = 0;
         loop {
             let frame = &input[start..];
+            let incomplete = Ok(Progress::Incomplete { consumed: start });
             match self.stage {
                 Stage::Start => {
-                    let Some(&first) = frame.first() else { return Ok(Found::Nothing { consumed: start }) };
+                    let Some(&first) = frame.first() else { return incomplete };
                     if first != b'*' {
                         self.stage = Stage::Inline { searched: 0 };
                         continue;
                     }
                     match self.array_header(&frame[1..])? {
-                        None => return Ok(Found::Nothing { consumed: start }),
+                        None => return incomplete,
                         Some((0, used)) => start += 1 + used,
                         Some((missing, used)) => {
                             self.clear_spans();
@@ -282,23 +260,21 @@ impl Parser {
                     }
                 }
                 Stage::Array { missing, at, len } => {
-                    let Some(used) = self.arguments(frame, missing, at, len)? else {
-                        return Ok(Found::Nothing { consumed: start });
-                    };
+                    let Some(used) = self.arguments(frame, missing, at, len)? else { return incomplete };
                     // The parser reuses the allocation of the previous command.
                     std::mem::swap(&mut self.spans, &mut args.spans);
                     self.stage = Stage::Start;
-                    return Ok(Found::Command { start: Some(start), consumed: start + used });
+                    let command = Command { bytes: frame, spans: &args.spans };
+                    return Ok(Progress::Command { command, consumed: start + used });
                 }
                 Stage::Inline { searched } => {
-                    let Some(end) = self.line_end(frame, searched)? else {
-                        return Ok(Found::Nothing { consumed: start });
-                    };
+                    let Some(end) = self.line_end(frame, searched)? else { return incomplete };
                     self.stage = Stage::Start;
                     start += end + 1;
                     self.words(&frame[..end], args)?;
                     if !args.spans.is_empty() {
-                        return Ok(Found::Command { start: None, consumed: start });
+                        let command = Command { bytes: &args.words, spans: &args.spans };
+                        return Ok(Progress::Command { command, consumed: start });
                     }
                 }
                 Stage::Failed(error) => return Err(error),
@@ -309,13 +285,10 @@ impl Parser {
     /// The number of arguments and the bytes it took; `None` if incomplete. A null array counts as empty.
     #[inline]
     fn array_header(&self, bytes: &[u8]) -> Result<Option<(usize, usize)>, ProtocolError> {
-        let (value, used) = match number::length(bytes) {
-            Length::Complete { value, used } => (value, used),
-            Length::Partial => return Ok(None),
-            Length::Bad => return Err(ProtocolError::InvalidMultibulkLength),
-            Length::TooLong => return Err(ProtocolError::TooBigMultibulkCount),
-        };
-        let count = usize::try_from(value.max(0)).map_err(|_| ProtocolError::InvalidMultibulkLength)?;
+        let (invalid, too_long) =
+            (ProtocolError::InvalidMultibulkLength, ProtocolError::TooBigMultibulkCount);
+        let Some((value, used)) = length(bytes, invalid, too_long)? else { return Ok(None) };
+        let count = usize::try_from(value.max(0)).map_err(|_| invalid)?;
         self.check_count(count)?;
         // Rejected now: whatever follows, the command would be above the limit.
         if self.exceeds_limit(1 + used, count) {
@@ -373,13 +346,9 @@ impl Parser {
             [b'$', rest @ ..] => rest,
             [other, ..] => return Err(ProtocolError::ExpectedDollar(*other)),
         };
-        let (value, used) = match number::length(bytes) {
-            Length::Complete { value, used } => (value, 1 + used),
-            Length::Partial => return Ok(None),
-            Length::Bad => return Err(ProtocolError::InvalidBulkLength),
-            Length::TooLong => return Err(ProtocolError::TooBigBulkCount),
-        };
-        let len = usize::try_from(value).map_err(|_| ProtocolError::InvalidBulkLength)?;
+        let (invalid, too_long) = (ProtocolError::InvalidBulkLength, ProtocolError::TooBigBulkCount);
+        let Some((value, used)) = length(bytes, invalid, too_long)? else { return Ok(None) };
+        let (len, used) = (usize::try_from(value).map_err(|_| invalid)?, 1 + used);
         self.check_len(len)?;
         if self.exceeds_limit((at + used + 2).saturating_add(len), missing - 1) {
             return Err(ProtocolError::TooBigRequest);
@@ -442,16 +411,13 @@ impl Parser {
     }
 }
 
-/// Result of [`Parser::advance`].
-enum Found {
-    Nothing {
-        consumed: usize,
-    },
-    /// `start` is the position of an array in the input; an inline command is in [`Args::words`].
-    Command {
-        start: Option<usize>,
-        consumed: usize,
-    },
+#[inline]
+fn length(
+    bytes: &[u8],
+    malformed: ProtocolError,
+    too_long: ProtocolError,
+) -> Result<Option<(i64, usize)>, ProtocolError> {
+    number::length(bytes).map_err(|bad| if bad == BadLength::TooLong { too_long } else { malformed })
 }
 
 #[cfg(test)]

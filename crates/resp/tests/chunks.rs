@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Arguments, cut, fuzzed, replies, requests};
-use jeton_resp::{command, reply_parser, request_parser};
+use common::{Arguments, Outcome, cut, fuzzed, requests};
+use jeton_resp::{command, request_parser};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -49,51 +49,32 @@ fn nearly_protocol() -> impl Strategy<Value = Vec<u8>> {
     vec(fragment, 0..24).prop_map(|fragments| fragments.concat())
 }
 
-fn cut_positions() -> impl Strategy<Value = Option<Vec<usize>>> {
-    prop_oneof![3 => vec(any::<usize>(), 0..12).prop_map(Some), 1 => Just(None)]
-}
-
-/// Cuts `bytes` at `positions`, or into single bytes.
-fn chunks<'a>(bytes: &'a [u8], positions: &Option<Vec<usize>>) -> Vec<&'a [u8]> {
-    match positions {
-        Some(positions) => cut(bytes, positions),
-        None => bytes.chunks(1).collect(),
-    }
+/// An input of the fuzz targets.
+fn any_input() -> impl Strategy<Value = Vec<u8>> {
+    let bytes = prop_oneof![4 => nearly_protocol(), 1 => vec(any::<u8>(), 0..100)];
+    (any::<[u8; 5]>(), bytes).prop_map(|(choices, bytes)| [&choices[..], &bytes].concat())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn pipelines_parse_in_any_chunks(pipeline in vec(any_command(), 0..6), positions in cut_positions()) {
+    fn pipelines_parse_in_any_chunks(pipeline in vec(any_command(), 0..6), positions in vec(any::<usize>(), 0..12)) {
         let bytes: Vec<u8> = pipeline.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
-        let sent: Vec<Arguments> = pipeline.into_iter().map(|(arguments, _)| arguments).collect();
-        let outcome = requests(&request_parser::Limits::default(), true, chunks(&bytes, &positions));
-        prop_assert_eq!(outcome.error, None);
-        prop_assert_eq!(outcome.waiting, 0);
-        prop_assert_eq!(outcome.things, sent);
+        let things: Vec<Arguments> = pipeline.into_iter().map(|(arguments, _)| arguments).collect();
+        let sent = Outcome { things, error: None, waiting: 0 };
+        let limits = request_parser::Limits::default();
+        prop_assert_eq!(&requests(&limits, true, cut(&bytes, &positions)), &sent);
+        prop_assert_eq!(&requests(&limits, true, bytes.chunks(1)), &sent);
     }
 
     #[test]
-    fn requests_do_not_depend_on_chunks(
-        bytes in prop_oneof![4 => nearly_protocol(), 1 => vec(any::<u8>(), 0..100)],
-        positions in cut_positions(),
-        small: bool,
-        authenticated: bool,
-    ) {
-        let limits = if small { fuzzed::SMALL_REQUEST } else { request_parser::Limits::default() };
-        let one_chunk = requests(&limits, authenticated, [&bytes[..]]);
-        prop_assert_eq!(requests(&limits, authenticated, chunks(&bytes, &positions)), one_chunk);
+    fn requests_do_not_depend_on_chunks(input in any_input()) {
+        fuzzed::request(&input);
     }
 
     #[test]
-    fn replies_do_not_depend_on_chunks(
-        bytes in prop_oneof![4 => nearly_protocol(), 1 => vec(any::<u8>(), 0..100)],
-        positions in cut_positions(),
-        small: bool,
-    ) {
-        let limits = if small { fuzzed::SMALL_REPLY } else { reply_parser::Limits::default() };
-        let one_chunk = replies(&limits, [&bytes[..]]);
-        prop_assert_eq!(replies(&limits, chunks(&bytes, &positions)), one_chunk);
+    fn replies_do_not_depend_on_chunks(input in any_input()) {
+        fuzzed::reply(&input);
     }
 }

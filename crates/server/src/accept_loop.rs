@@ -98,35 +98,28 @@ fn set_socket_options(stream: &TcpStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use tokio::sync::Notify;
 
     use super::*;
 
-    /// Socket options as the system reports them.
-    #[derive(Debug, PartialEq, Eq)]
-    struct SocketOptions {
-        nodelay: bool,
-        keepalive: bool,
-        idle: Duration,
-        every: Duration,
-        probes: u32,
-        #[cfg(target_os = "linux")]
-        unacknowledged: Option<Duration>,
-    }
+    /// No-delay, keepalive, its idle time, interval and number of probes, and the timeout of unacknowledged
+    /// data, as the system reports them.
+    type SocketOptions = (bool, bool, Duration, Duration, u32, Option<Duration>);
 
     fn options_of(stream: &TcpStream) -> SocketOptions {
         let socket = SockRef::from(stream);
-        SocketOptions {
-            nodelay: socket.tcp_nodelay().unwrap(),
-            keepalive: socket.keepalive().unwrap(),
-            idle: socket.tcp_keepalive_time().unwrap(),
-            every: socket.tcp_keepalive_interval().unwrap(),
-            probes: socket.tcp_keepalive_retries().unwrap(),
-            #[cfg(target_os = "linux")]
-            unacknowledged: socket.tcp_user_timeout().unwrap(),
-        }
+        #[cfg(target_os = "linux")]
+        let unacknowledged = socket.tcp_user_timeout().unwrap();
+        #[cfg(not(target_os = "linux"))]
+        let unacknowledged = None;
+        (
+            socket.tcp_nodelay().unwrap(),
+            socket.keepalive().unwrap(),
+            socket.tcp_keepalive_time().unwrap(),
+            socket.tcp_keepalive_interval().unwrap(),
+            socket.tcp_keepalive_retries().unwrap(),
+            unacknowledged,
+        )
     }
 
     /// Accepts one client from a listener that first fails with these errors, and returns the socket options.
@@ -139,31 +132,20 @@ mod tests {
             Some(kind) => Poll::Ready(Err(kind.into())),
             None => listener.poll_accept(context),
         };
-        let (found, enough) = (Arc::new(Mutex::new(None)), Arc::new(Notify::new()));
-        let stop = {
-            let enough = enough.clone();
-            async move { enough.notified().await }
-        };
+        let (mut found, enough) = (None, Notify::new());
         let serve = |stream: TcpStream, _, _: &mut JoinSet<()>| {
-            *found.lock().unwrap() = Some(options_of(&stream));
+            found = Some(options_of(&stream));
             enough.notify_one();
         };
-        accept_from(next, stop, serve).await;
-        found.lock().unwrap().take().unwrap()
+        accept_from(next, enough.notified(), serve).await;
+        found.unwrap()
     }
 
     #[tokio::test]
     async fn accepted_connections_have_keepalive_and_timeout() {
-        let expected = SocketOptions {
-            nodelay: true,
-            keepalive: true,
-            idle: Duration::from_secs(60),
-            every: Duration::from_secs(15),
-            probes: 4,
-            #[cfg(target_os = "linux")]
-            unacknowledged: Some(Duration::from_secs(120)),
-        };
-        assert_eq!(accept_after(Vec::new()).await, expected);
+        let [idle, interval, timeout] = [60, 15, 120].map(Duration::from_secs);
+        let unacknowledged = cfg!(target_os = "linux").then_some(timeout);
+        assert_eq!(accept_after(Vec::new()).await, (true, true, idle, interval, 4, unacknowledged));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,20 +12,16 @@ use tokio::sync::broadcast;
 /// Changes that a subscriber may lag behind.
 const LAG_MAX: usize = 4096;
 
-/// A committed change of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeEvent {
-    /// The changed cell.
     pub cell: Cell,
     /// The counter after the change; `None` if the cell is empty or holds bytes.
     pub value: Option<i64>,
-    /// Slot in the log of the partition.
     pub slot: u64,
     /// Time of the decision, in milliseconds since 1970.
     pub millis: u64,
 }
 
-/// Publishes changes to all subscribers.
 #[derive(Debug)]
 pub struct ChangeFeed(broadcast::Sender<Arc<ChangeEvent>>);
 
@@ -41,7 +37,6 @@ impl ChangeFeed {
         self.0.receiver_count() > 0
     }
 
-    /// Publishes a change.
     pub fn publish(&self, event: ChangeEvent) {
         // Fails if the last subscriber is gone.
         let _receivers = self.0.send(Arc::new(event));

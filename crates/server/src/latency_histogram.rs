@@ -33,15 +33,12 @@ impl Default for LatencyHistogram {
     }
 }
 
-/// The counts of a histogram at one time.
 #[derive(Debug, PartialEq)]
 pub struct Snapshot {
     /// The upper bound of each bucket in seconds and its own count, not cumulative. The last bound is
     /// infinite.
     pub buckets: Vec<(f64, u64)>,
-    /// The sum of all buckets.
     pub count: u64,
-    /// The sum of all latencies.
     pub sum_seconds: f64,
 }
 

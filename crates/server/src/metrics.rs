@@ -18,9 +18,8 @@ use crate::resp::COMMANDS;
 
 /// A family of metrics: samples of one name that differ in a label.
 pub struct Family {
-    /// The name, without the suffix `_total` of counters.
+    /// Without the suffix `_total` of counters.
     pub name: &'static str,
-    /// What it measures.
     pub help: &'static str,
     /// Whether its values only grow.
     pub is_counter: bool,
@@ -36,7 +35,6 @@ macro_rules! families {
             $($(#[doc = $help] $metric,)*)*
         }
 
-        /// Every family.
         pub const FAMILIES: &[Family] = &[$(Family {
             name: $name,
             help: $help,
@@ -84,10 +82,8 @@ const UNKNOWN_ROUTE: &str = "unknown";
 /// The methods that HTTP routes have. Others are rejected and share a label.
 const METHODS: [&str; 4] = ["GET", "POST", "PUT", "other"];
 
-/// The latencies of one route, by method.
 type RouteLatencies = [LatencyHistogram; METHODS.len()];
 
-/// The metrics of a service.
 #[derive(Debug)]
 pub struct Metrics {
     values: [AtomicU64; METRICS],
@@ -110,7 +106,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds `number` to a counter or gauge.
     pub fn add(&self, metric: Metric, number: u64) {
         self.values[metric as usize].fetch_add(number, Ordering::Relaxed);
     }
@@ -120,22 +115,18 @@ impl Metrics {
         self.values[metric as usize].fetch_sub(number, Ordering::Relaxed);
     }
 
-    /// The value of a counter or gauge.
     pub fn get(&self, metric: Metric) -> u64 {
         self.values[metric as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts an operation that failed with this error.
     pub fn add_error(&self, error: ErrorCode) {
         self.errors[error as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of operations that failed with this error.
     pub fn errors(&self, error: ErrorCode) -> u64 {
         self.errors[error as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts an operation by its outcome.
     pub fn add_outcome(&self, outcome: &Result<OperationOutcome, EngineError>) {
         match outcome {
             Ok(OperationOutcome::Fresh(result)) if result.applied => self.add(Metric::Applied, 1),
@@ -204,13 +195,9 @@ impl Metrics {
         }
     }
 
-    /// Calls `visit` with the name and the latencies of every RESP command.
-    pub fn visit_commands<E>(
-        &self,
-        mut visit: impl FnMut(&str, &LatencyHistogram) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let names = COMMANDS.iter().map(|command| command.name).chain([UNKNOWN_COMMAND]);
-        names.zip(&self.commands).try_for_each(|(name, latencies)| visit(name, latencies))
+    /// Every RESP command and its latencies.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static str, &LatencyHistogram)> {
+        COMMANDS.iter().map(|command| command.name).chain([UNKNOWN_COMMAND]).zip(&self.commands)
     }
 
     /// Calls `visit` with the method, the route and the latencies of every HTTP route that had requests.
@@ -253,16 +240,6 @@ impl BatchCommands {
 mod tests {
     use super::*;
 
-    fn commands(metrics: &Metrics) -> Vec<(String, u64)> {
-        let mut counts = Vec::new();
-        let visited: Result<(), ()> = metrics.visit_commands(|name, latencies| {
-            counts.extend(latencies.snapshot().map(|found| (name.to_owned(), found.count)));
-            Ok(())
-        });
-        visited.unwrap();
-        counts
-    }
-
     #[test]
     fn every_command_of_a_batch_is_counted() {
         let metrics = Metrics::default();
@@ -273,8 +250,9 @@ mod tests {
         metrics.observe_batch(&mut batch);
         metrics.observe_batch(&mut batch);
         metrics.observe_command("SCAN", Duration::from_millis(1));
+        let counts = metrics.commands().filter_map(|(name, all)| Some((name, all.snapshot()?.count)));
         let expected = [("GET", 3), ("JADD", 1), ("SCAN", 1), ("unknown", 2)];
-        assert_eq!(commands(&metrics), expected.map(|(name, number)| (name.to_owned(), number)));
+        assert_eq!(counts.collect::<Vec<_>>(), expected);
         assert_eq!(metrics.get(Metric::Commands), 7);
     }
 

@@ -24,15 +24,15 @@ struct Cells(HashMap<Cell, bool>);
 
 /// Whether a change may create a cell.
 fn creates(change: &Change) -> bool {
-    match change {
-        Change::Add(_)
-        | Change::AddWithin { .. }
-        | Change::Set(_)
-        | Change::Reset
-        | Change::Put(_)
-        | Change::Append(_) => true,
-        Change::Delete | Change::Check(_) | Change::Expire(_) => false,
-    }
+    !matches!(change, Change::Delete | Change::Check(_) | Change::Expire(_))
+}
+
+/// Charges the creation of counters, or returns the error of an exhausted quota.
+fn charge(service: &Service, auth: &AuthContext, created: u64) -> Result<(), EngineError> {
+    auth.take(Quota::Counters, created).map_err(|exhausted| {
+        service.metrics.add_error(ErrorCode::Quota);
+        EngineError::Withheld(exhausted.to_string())
+    })
 }
 
 impl Cells {
@@ -69,10 +69,7 @@ pub async fn prepare_branch(
     for response in service.engine.submit_batch(cells.into_iter().map(Ask::Read).collect()).await {
         created += u64::from(read_value(response)?.is_none());
     }
-    if let Err(exhausted) = auth.take(Quota::Counters, created) {
-        service.metrics.add_error(ErrorCode::Quota);
-        return Err(EngineError::Withheld(exhausted.to_string()).into());
-    }
+    charge(service, auth, created)?;
     let vote = service.engine.prepare_branch(name, additions).await;
     if !matches!(
         vote,
@@ -103,32 +100,23 @@ pub async fn submit_batch(service: &Service, auth: &AuthContext, requests: Vec<R
 
     let (mut passed, mut rejections) = (Vec::new(), Vec::new());
     let (mut predicted, mut charged) = (existing.clone(), 0);
+    let mut charge_operation = |operation: &Operation| {
+        // A cell that cannot be read cannot be charged.
+        if let Some(error) = operation.changes().find_map(|(cell, _)| unread.get(cell)) {
+            return Err(error.clone());
+        }
+        let (after, created) = predicted.after(operation);
+        charge(service, auth, created)?;
+        predicted.update(after);
+        charged += created;
+        Ok(())
+    };
     for request in requests {
-        let error = match request.operation() {
-            None => None,
-            // A cell that cannot be read cannot be charged.
-            Some(operation) => match operation.changes().find_map(|(cell, _)| unread.get(cell)) {
-                Some(error) => Some(error.clone()),
-                None => {
-                    let (after, created) = predicted.after(operation);
-                    match auth.take(Quota::Counters, created) {
-                        Ok(()) => {
-                            predicted.update(after);
-                            charged += created;
-                            None
-                        }
-                        Err(exhausted) => {
-                            service.metrics.add_error(ErrorCode::Quota);
-                            Some(EngineError::Withheld(exhausted.to_string()))
-                        }
-                    }
-                }
-            },
-        };
-        if error.is_none() {
+        let rejection = request.operation().and_then(|operation| charge_operation(operation).err());
+        if rejection.is_none() {
             passed.push(request);
         }
-        rejections.push(error);
+        rejections.push(rejection);
     }
 
     let responses = service.submit_prehashed(passed.clone()).await;
@@ -147,9 +135,9 @@ pub async fn submit_batch(service: &Service, auth: &AuthContext, requests: Vec<R
     // compared.
     auth.give_back(Quota::Counters, charged.saturating_sub(created));
     let mut responses = responses.into_iter();
-    let responses_in_order = rejections.into_iter().map(|error| match error {
-        Some(error) => Response::Applied(Err(error)),
-        None => responses.next().unwrap_or(Response::Applied(Err(EngineError::Closed))),
-    });
-    responses_in_order.collect()
+    let mut next = || responses.next().unwrap_or(Response::Applied(Err(EngineError::Closed)));
+    let in_order = rejections.into_iter();
+    in_order
+        .map(|rejection| rejection.map_or_else(&mut next, |error| Response::Applied(Err(error))))
+        .collect()
 }

@@ -22,7 +22,6 @@ use crate::quota;
 use crate::resp::Cursors;
 use crate::transactions::Transactions;
 
-/// Options of the service.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Table of keys without a table name.
@@ -33,9 +32,7 @@ pub struct Options {
     pub connections_max: usize,
     /// Timeout for a client to send its first request, and to complete a started one.
     pub request_read_timeout: Duration,
-    /// Timeout of a request in the engine.
     pub request_timeout: Duration,
-    /// Maximum bytes of a request.
     pub request_bytes_max: usize,
     /// Directory below which backups are made. Without it, clients on this machine may name any directory.
     pub backup_dir: Option<PathBuf>,
@@ -55,21 +52,13 @@ impl Default for Options {
     }
 }
 
-/// Engine, access control, metrics and change feed.
 pub struct Service {
-    /// The storage engine.
     pub engine: Arc<Engine>,
-    /// Access control.
     pub access: Arc<Access>,
-    /// Options of the service.
     pub options: Options,
-    /// Metrics of the service.
     pub metrics: Metrics,
-    /// Feed of committed changes.
     pub changes: ChangeFeed,
-    /// Transactions over databases, if configured.
     pub transactions: Arc<Transactions>,
-    /// Open `SCAN` cursors.
     pub(crate) cursors: Cursors,
     /// Locked while a backup is made.
     pub(crate) copying: Mutex<()>,
@@ -145,7 +134,6 @@ impl Service {
         })
     }
 
-    /// Adds transactions.
     #[must_use]
     pub fn with_transactions(self, transactions: Arc<Transactions>) -> Self {
         Self { transactions, ..self }

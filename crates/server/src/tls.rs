@@ -29,7 +29,6 @@ use crate::metrics::Metric;
 use crate::service::Service;
 use crate::{http, resp};
 
-/// Timeout of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a certificate and key cannot be used.
@@ -39,21 +38,13 @@ pub enum TlsError {
     /// A file cannot be read, or does not contain what it should.
     #[error("{}: {why}", file.display())]
     File {
-        /// Path of the file.
         file: PathBuf,
         /// Cause, without the content of the file.
         why: String,
     },
     /// The key does not belong to the certificate, or their type is not supported.
     #[error("the certificate in {} and the key in {} do not match: {source}", cert.display(), key.display())]
-    Pair {
-        /// Path of the certificate.
-        cert: PathBuf,
-        /// Path of the key.
-        key: PathBuf,
-        /// Error of the TLS library.
-        source: rustls::Error,
-    },
+    Pair { cert: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
 /// A certificate and key, read from files.

@@ -16,7 +16,6 @@ pub struct Transactions {
 type Leader = dyn Fn() -> Option<u64> + Send + Sync;
 
 impl Transactions {
-    /// A server without transactions.
     pub fn none() -> Arc<Self> {
         Arc::default()
     }
@@ -41,12 +40,10 @@ impl Transactions {
         self.leader.get().map(|leader| leader())
     }
 
-    /// Whether the configuration of the server has transactions.
     pub fn is_configured(&self) -> bool {
         self.is_configured
     }
 
-    /// The service, if it is available.
     pub fn service(&self) -> Option<&Arc<dyn TransactionService>> {
         self.service.get()
     }

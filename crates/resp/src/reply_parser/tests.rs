@@ -123,35 +123,30 @@ fn rejects_malformed_replies() {
 #[test]
 fn limits_are_inclusive() {
     let limits = Limits { depth: 2, elements: 4, string_bytes: 5, line_bytes: 6, reply_bytes: 30 };
-    for (input, error) in [
+    for (input, error_text) in [
         (&b"*1\r\n*1\r\n:1\r\n"[..], None),
-        (b"*1\r\n*1\r\n*0\r\n", Some((ReplyError::TooDeep, "arrays are nested too deeply"))),
+        (b"*1\r\n*1\r\n*0\r\n", Some("arrays are nested too deeply")),
         (b"|0\r\n|0\r\n:1\r\n", None),
-        (b"|0\r\n|0\r\n|0\r\n", Some((ReplyError::TooDeep, "arrays are nested too deeply"))),
+        (b"|0\r\n|0\r\n|0\r\n", Some("arrays are nested too deeply")),
         (b"*2\r\n*2\r\n_\r\n_\r\n_\r\n", None),
-        (b"*2\r\n*3\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
-        (b"%3\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
-        (b"*999999999999999999\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
-        (b"%999999999999999999\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
+        (b"*2\r\n*3\r\n", Some("too many elements")),
+        (b"%3\r\n", Some("too many elements")),
+        (b"*999999999999999999\r\n", Some("too many elements")),
+        (b"%999999999999999999\r\n", Some("too many elements")),
         (b"$5\r\n12345\r\n", None),
-        (b"$6\r\n", Some((ReplyError::TooBigString, "a string is too long"))),
+        (b"$6\r\n", Some("a string is too long")),
         (b"+123456\r\n", None),
-        (b"+1234567", Some((ReplyError::TooLongLine, "a line is too long"))),
+        (b"+1234567", Some("a line is too long")),
         (b"*3\r\n+12345\r\n+12345\r\n$4\r\n1234\r\n", None),
-        (b"*3\r\n+12345\r\n+12345\r\n$5\r\n", Some((ReplyError::TooBigReply, "the reply is too long"))),
+        (b"*3\r\n+12345\r\n+12345\r\n$5\r\n", Some("the reply is too long")),
         (b"*4\r\n+12345\r\n+12345\r\n+123\r\n+1\r\n", None),
-        (
-            b"*4\r\n+12345\r\n+12345\r\n+1234\r\n+1\r\n",
-            Some((ReplyError::TooBigReply, "the reply is too long")),
-        ),
+        (b"*4\r\n+12345\r\n+12345\r\n+1234\r\n+1\r\n", Some("the reply is too long")),
     ] {
         let result = parse_with(limits.clone(), input);
-        let Some((error, text)) = error else {
-            assert!(matches!(result, Ok(Some(_))), "{}", input.escape_ascii());
-            continue;
-        };
-        assert_eq!(result, Err(error), "{}", input.escape_ascii());
-        assert_eq!(error.to_string(), format!("invalid reply: {text}"));
+        assert!(!matches!(result, Ok(None)), "{}", input.escape_ascii());
+        let error = result.err().map(|error| error.to_string());
+        let expected = error_text.map(|text| format!("invalid reply: {text}"));
+        assert_eq!(error, expected, "{}", input.escape_ascii());
     }
     let deep = Limits { depth: usize::MAX, ..Limits::default() };
     assert_eq!(parse_with(deep.clone(), &b"*1\r\n".repeat(DEPTH_MAX)), Ok(None));

@@ -92,9 +92,9 @@ fn encode_latencies(service: &Service, encoder: &mut DescriptorEncoder<'_>) -> f
         "Time from parsing a RESP command to its reply; the commands of a pipeline batch have one time";
     let kind = MetricType::Histogram;
     let mut samples = encoder.encode_descriptor("jeton_command_duration_seconds", help, None, kind)?;
-    service
-        .metrics
-        .visit_commands(|name, latencies| histogram(&mut samples, &[("command", name)], latencies))?;
+    for (name, latencies) in service.metrics.commands() {
+        histogram(&mut samples, &[("command", name)], latencies)?;
+    }
     let help = "Time from the head of an HTTP request to the head of its response";
     let mut samples = encoder.encode_descriptor("jeton_http_request_duration_seconds", help, None, kind)?;
     service.metrics.visit_routes(|method, route, latencies| {

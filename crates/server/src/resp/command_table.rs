@@ -1,9 +1,9 @@
 //! The commands: names, arity, key positions, and the metadata of `COMMAND`.
 
-/// A supported command.
+use super::keyspace::integer;
+
 #[derive(Debug)]
 pub struct CommandSpec {
-    /// Name in capitals.
     pub name: &'static str,
     /// Number of arguments, the name included. If negative, the minimum number.
     pub arity: i32,
@@ -18,21 +18,16 @@ pub struct CommandSpec {
     pub kind: Kind,
 }
 
-/// How the server executes a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Concerns the connection or the server; needs no engine.
     Connection,
     Add(Delta),
-    /// Sets a key. With options it is a multi-step change.
     Set,
-    /// Reads one key.
     Get,
     /// Computes a reply from the values of keys.
     Read,
-    /// Appends to a key, in one operation.
     Append,
-    /// Changes the expiry time of a key, in one operation.
     Expire,
     /// Changes keys depending on their values, in several steps.
     Change,
@@ -42,7 +37,6 @@ pub enum Kind {
     WithId(IdCommand),
 }
 
-/// The delta applied to a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delta {
     Fixed(i64),
@@ -52,7 +46,17 @@ pub enum Delta {
     Minus,
 }
 
-/// A command with an operation id.
+impl Delta {
+    /// `argument` is the second argument of the command.
+    pub fn of(self, argument: &[u8]) -> Result<i64, &'static str> {
+        match self {
+            Self::Fixed(delta) => Ok(delta),
+            Self::Plus => integer(argument),
+            Self::Minus => integer(argument)?.checked_neg().ok_or("ERR decrement would overflow"),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdCommand {
     Add,
@@ -165,7 +169,7 @@ impl CommandSpec {
         capitals.copy_from_slice(name);
         capitals.make_ascii_uppercase();
         let capitals = &*capitals;
-        let at = COMMANDS.binary_search_by(|verb| verb.name.as_bytes().cmp(capitals)).ok()?;
+        let at = COMMANDS.binary_search_by(|spec| spec.name.as_bytes().cmp(capitals)).ok()?;
         Some(&COMMANDS[at])
     }
 
@@ -174,7 +178,6 @@ impl CommandSpec {
         takes(self.arity, arguments)
     }
 
-    /// ACL categories of Redis.
     pub fn categories(&self) -> Vec<&'static str> {
         let flag = |flag: &str| self.flags.contains(&flag);
         let is = |names: &[&str]| names.contains(&self.name);
@@ -214,10 +217,10 @@ mod tests {
     #[test]
     fn commands_are_sorted_and_found_in_any_case() {
         assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
-        for verb in COMMANDS {
-            assert!(verb.name.len() <= NAME_BYTES_MAX);
-            let found = CommandSpec::find(verb.name.to_ascii_lowercase().as_bytes());
-            assert_eq!(found.map(|found| found.name), Some(verb.name));
+        for spec in COMMANDS {
+            assert!(spec.name.len() <= NAME_BYTES_MAX);
+            let found = CommandSpec::find(spec.name.to_ascii_lowercase().as_bytes());
+            assert_eq!(found.map(|found| found.name), Some(spec.name));
         }
         assert!(CommandSpec::find(b"").is_none());
         assert!(CommandSpec::find(b"GETX").is_none());
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn key_positions_match_the_table() {
         let keys = |name: &str, arguments| {
-            CommandSpec::find(name.as_bytes()).map(|verb| verb.keys(arguments).collect::<Vec<_>>())
+            CommandSpec::find(name.as_bytes()).map(|spec| spec.keys(arguments).collect::<Vec<_>>())
         };
         assert_eq!(keys("GET", 2), Some(vec![1]));
         assert_eq!(keys("MGET", 4), Some(vec![1, 2, 3]));

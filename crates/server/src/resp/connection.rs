@@ -17,6 +17,7 @@ use jeton_resp::request_parser::{Args, Limits, Parser, Progress};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::command_table::Kind;
 use super::multi_step;
 use super::pipeline::{Dispatch, PipelineBatch};
 use super::reply::{OUTCOME_UNKNOWN, Reply};
@@ -41,19 +42,6 @@ const IDLE_BYTES_MAX: usize = 64 << 10;
 /// Timeout of the lingering close at shutdown.
 const SHUTDOWN_LINGER: Duration = Duration::from_secs(1);
 
-/// Why the server closes a connection.
-enum End {
-    Io(io::Error),
-    Slow,
-    Quit,
-}
-
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
 pub async fn serve<S>(service: Arc<Service>, stream: S, number: u64, peer: String)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -69,14 +57,8 @@ where
         batch: PipelineBatch::default(),
         awaiting_since: Some(Instant::now()),
     };
-    match connection.run().await {
-        Ok(()) => {}
-        Err(End::Quit) => {
-            let limit = connection.session.service.options.request_read_timeout;
-            connection.linger(limit).await;
-        }
-        Err(End::Slow) => tracing::debug!(connection = number, "closed: too slow"),
-        Err(End::Io(error)) => tracing::debug!(connection = number, %error, "closed"),
+    if let Err(error) = connection.run().await {
+        tracing::debug!(connection = number, %error, "closed");
     }
 }
 
@@ -93,26 +75,28 @@ struct Connection<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    async fn run(&mut self) -> Result<(), End> {
-        loop {
-            if !self.read().await? {
-                return Ok(());
-            }
+    async fn run(&mut self) -> io::Result<()> {
+        while self.read().await? > 0 {
             let work = InFlightGuard::begin(&self.session.service);
             if work.is_last() {
                 // `Service::stop` may not have counted this connection.
                 return Ok(());
             }
-            self.work().await?;
+            if !self.work().await? {
+                drop(work);
+                self.linger(self.session.service.options.request_read_timeout).await;
+                return Ok(());
+            }
             if work.is_last() {
                 self.linger(SHUTDOWN_LINGER).await;
                 return Ok(());
             }
         }
+        Ok(())
     }
 
-    /// Reads more input. Returns false at the end of the stream.
-    async fn read(&mut self) -> Result<bool, End> {
+    /// Reads more input. Returns 0 at the end of the stream.
+    async fn read(&mut self) -> io::Result<usize> {
         if self.input.is_empty() && self.input.capacity() > IDLE_BYTES_MAX {
             self.input = BytesMut::new();
         }
@@ -121,14 +105,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // not extend it.
         let limit = self.session.service.options.request_read_timeout;
         let reading = self.stream.read_buf(&mut self.input);
-        let bytes = match self.awaiting_since {
-            None => reading.await?,
-            Some(since) => match timeout_at(since + limit, reading).await {
-                Ok(read) => read?,
-                Err(_) => return Err(End::Slow),
-            },
-        };
-        Ok(bytes > 0)
+        match self.awaiting_since {
+            None => reading.await,
+            Some(since) => timeout_at(since + limit, reading).await?,
+        }
     }
 
     /// Lingering close: shuts down the write side and drains the input, so that a reset does not discard the
@@ -150,8 +130,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let _may_be_closed = timeout(limit, drain).await;
     }
 
-    /// Executes all complete commands of the input.
-    async fn work(&mut self) -> Result<(), End> {
+    /// Executes all complete commands of the input. Returns false if the connection must be closed.
+    async fn work(&mut self) -> io::Result<bool> {
         self.session.millis = self.session.service.millis();
         loop {
             // The previous command may have been `AUTH`.
@@ -176,36 +156,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     dispatch
                 }
                 Err(error) => {
-                    self.finish().await?;
+                    self.finish().await;
                     Writer::new(&mut self.out, self.session.version).error(&format!("ERR {error}"));
                     self.send().await?;
-                    return Err(End::Quit);
+                    return Ok(false);
                 }
             };
             match dispatch {
                 Dispatch::Batched
                     if self.batch.len() < BATCH_REQUESTS_MAX && self.batch.bytes() < OUT_BYTES_MAX => {}
                 Dispatch::Batched | Dispatch::Deferred => {
-                    self.finish().await?;
+                    self.finish().await;
                     self.session.millis = self.session.service.millis();
                 }
                 Dispatch::MultiStep(command) => {
-                    self.finish().await?;
+                    self.finish().await;
                     self.session.millis = self.session.service.millis();
-                    let (name, started) = (command.verb.name, Instant::now());
+                    let (name, started) = (command.spec.name, Instant::now());
                     let reply = match self.session.spend(command.cost(&self.session)) {
                         Ok(()) => {
                             let limit = self.session.service.options.request_timeout;
-                            let scans = command.scans();
+                            let scans = command.spec.kind == Kind::Scan;
+                            // The duration of a scan depends on the number of keys.
+                            let limit = if scans { Duration::MAX } else { limit };
                             let running = multi_step::run(command, &mut self.session);
-                            if scans {
-                                // The duration depends on the number of keys.
-                                running.await
-                            } else {
-                                timeout(limit, running)
-                                    .await
-                                    .unwrap_or_else(|_| Reply::error(OUTCOME_UNKNOWN))
-                            }
+                            timeout(limit, running).await.unwrap_or_else(|_| Reply::error(OUTCOME_UNKNOWN))
                         }
                         Err(error) => {
                             self.session.service.metrics.add(Metric::Throttled, 1);
@@ -218,49 +193,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.session.service.metrics.observe_command(name, started.elapsed());
                 }
                 Dispatch::Quit => {
-                    self.finish().await?;
+                    self.finish().await;
                     self.send().await?;
-                    return Err(End::Quit);
+                    return Ok(false);
                 }
             }
             if self.out.len() > OUT_BYTES_MAX {
                 self.send().await?;
             }
         }
-        self.finish().await?;
-        self.send().await
+        self.finish().await;
+        self.send().await?;
+        Ok(true)
     }
 
     /// Submits the batch to the engine and writes the replies.
-    async fn finish(&mut self) -> Result<(), End> {
+    async fn finish(&mut self) {
         if self.batch.is_empty() {
-            return Ok(());
+            return;
         }
-        let service = &self.session.service;
-        if let Err(_above_the_limit) = self.session.spend(self.batch.len() as u64) {
-            let rejected =
-                self.batch.apply_rate_limit(&self.session, |requests| self.session.spend(requests));
+        let (session, service) = (&self.session, &self.session.service);
+        if let Err(_above_the_limit) = session.spend(self.batch.len() as u64) {
+            let rejected = self.batch.apply_rate_limit(session, |requests| session.spend(requests));
             service.metrics.add(Metric::Throttled, rejected);
         }
         let requests = self.batch.take_requests();
-        let responses = if requests.is_empty() {
-            Vec::new()
-        } else {
-            match timeout(service.options.request_timeout, self.session.submit_batch(requests)).await {
-                Ok(responses) => responses,
-                Err(_) => {
-                    self.batch.fail(OUTCOME_UNKNOWN, &self.session, &mut self.out);
-                    service.metrics.observe_batch(&mut self.batch.commands);
-                    return Ok(());
-                }
-            }
-        };
-        self.batch.write_replies(&responses, &self.session, &mut self.out);
+        let responses =
+            async { if requests.is_empty() { Vec::new() } else { session.submit_batch(requests).await } };
+        match timeout(service.options.request_timeout, responses).await {
+            Ok(responses) => self.batch.write_replies(&responses, session, &mut self.out),
+            Err(_) => self.batch.fail(OUTCOME_UNKNOWN, session, &mut self.out),
+        }
         service.metrics.observe_batch(&mut self.batch.commands);
-        Ok(())
     }
 
-    async fn send(&mut self) -> Result<(), End> {
+    async fn send(&mut self) -> io::Result<()> {
         if self.out.is_empty() {
             return Ok(());
         }
@@ -270,9 +237,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.out.capacity() > OUT_BYTES_MAX {
             self.out = Vec::new();
         }
-        match sent {
-            Ok(sent) => Ok(sent?),
-            Err(_) => Err(End::Slow),
-        }
+        sent?
     }
 }

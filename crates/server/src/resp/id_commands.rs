@@ -14,26 +14,16 @@
 use std::sync::Arc;
 
 use jeton_auth::Right;
-use jeton_core::{
-    Change, Durability, IdStatus, OpId, Operation, OperationError, OperationResult, PartitionId, Table,
-    Value, Values,
-};
-use jeton_engine::{EngineError, OperationOutcome};
+use jeton_core::{Change, Durability, IdStatus, OpId, Operation, OperationResult, PartitionId, Table};
+use jeton_engine::OperationOutcome;
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
 
 use super::command_table::IdCommand;
 use super::keyspace::{self, integer};
+use super::pipeline::Item;
 use super::reply::{self, CROSS, Reply, SYNTAX};
 use super::session::Session;
-
-/// The operation of a command, and how to reply to it.
-pub struct IdOperation {
-    pub operation: Operation,
-    pub relaxed: bool,
-    /// Whether the reply has an array of values.
-    pub many: bool,
-}
 
 /// Options after the key and the delta.
 #[derive(Default)]
@@ -73,13 +63,17 @@ fn parse_id(table: &Table, id: &[u8]) -> Result<OpId, String> {
 }
 
 /// Parses a command with an operation id, other than `JGET` and `JOP`.
-pub fn parse(verb: IdCommand, command: &Command<'_>, session: &mut Session) -> Result<IdOperation, String> {
-    if verb == IdCommand::AddMany {
+pub fn parse(
+    spec: IdCommand,
+    command: &Command<'_>,
+    session: &mut Session,
+) -> Result<(Operation, Item), String> {
+    if spec == IdCommand::AddMany {
         return parse_many(command, session);
     }
-    let right = if verb == IdCommand::Add { Right::Add } else { Right::Admin };
+    let right = if spec == IdCommand::Add { Right::Add } else { Right::Admin };
     let key = session.resolve(&command[1], right)?;
-    let (change, options) = match verb {
+    let (change, options) = match spec {
         IdCommand::Add => {
             let delta = integer(&command[2])?;
             let options = Options::parse(command, 3, true)?;
@@ -94,13 +88,16 @@ pub fn parse(verb: IdCommand, command: &Command<'_>, session: &mut Session) -> R
         _ => (Change::Delete, Options::parse(command, 2, false)?),
     };
     let id = options.id(&key.table)?;
-    let operation = Operation::single(id, key.cell, change).map_err(|error| format!("ERR {error}"))?;
-    let relaxed = key.table.settings().durability == Durability::Relaxed;
-    Ok(IdOperation { operation, relaxed, many: false })
+    let operation = Operation::single(id, key.cell, change).map_err(reply::invalid_operation)?;
+    Ok((operation, Item::WithId { relaxed: is_relaxed(&key.table), many: false }))
+}
+
+fn is_relaxed(table: &Table) -> bool {
+    table.settings().durability == Durability::Relaxed
 }
 
 /// `JMADD ID id key delta [key delta ...]`.
-fn parse_many(command: &Command<'_>, session: &mut Session) -> Result<IdOperation, String> {
+fn parse_many(command: &Command<'_>, session: &mut Session) -> Result<(Operation, Item), String> {
     if !command[1].eq_ignore_ascii_case(b"ID") || command.len().is_multiple_of(2) {
         return Err(SYNTAX.into());
     }
@@ -117,58 +114,30 @@ fn parse_many(command: &Command<'_>, session: &mut Session) -> Result<IdOperatio
     }
     let Some(table) = table else { return Err(SYNTAX.into()) };
     let id = Some(parse_id(&table, &command[2])?);
-    let operation = Operation::batch(id, changes).map_err(|error| match error {
-        OperationError::SeveralPartitions => CROSS.into(),
-        other => format!("ERR {other}"),
-    })?;
-    Ok(IdOperation { operation, relaxed: table.settings().durability == Durability::Relaxed, many: true })
+    let operation = Operation::batch(id, changes).map_err(reply::invalid_operation)?;
+    Ok((operation, Item::WithId { relaxed: is_relaxed(&table), many: true }))
 }
 
-pub fn write_outcome(
-    outcome: &Result<OperationOutcome, EngineError>,
-    relaxed: bool,
-    many: bool,
-    writer: &mut Writer<'_>,
-) {
+pub fn write_outcome(outcome: &OperationOutcome, relaxed: bool, many: bool, writer: &mut Writer<'_>) {
     let (result, word): (_, &'static [u8]) = match outcome {
-        Ok(OperationOutcome::Fresh(result)) if result.applied => (Some(result), b"+applied\r\n"),
-        Ok(OperationOutcome::Fresh(result)) => (Some(result), b"+refused\r\n"),
-        Ok(OperationOutcome::Replayed(result)) if result.applied => (Some(result), b"+replayed\r\n"),
-        Ok(OperationOutcome::Replayed(result)) => (Some(result), b"+refused-replayed\r\n"),
-        Ok(OperationOutcome::ProbablySeen) => (None, b"+probably-seen\r\n"),
-        Err(error) => return writer.error(&reply::engine_error(error)),
+        OperationOutcome::Fresh(result) if result.applied => (Some(result), b"+applied\r\n"),
+        OperationOutcome::Fresh(result) => (Some(result), b"+refused\r\n"),
+        OperationOutcome::Replayed(result) if result.applied => (Some(result), b"+replayed\r\n"),
+        OperationOutcome::Replayed(result) => (Some(result), b"+refused-replayed\r\n"),
+        OperationOutcome::ProbablySeen => (None, b"+probably-seen\r\n"),
     };
     writer.array(2 + usize::from(relaxed));
-    match result {
-        None => writer.null(),
-        Some(result) if many => write_integers(&result.values, writer),
-        Some(result) => write_integer(result.values.as_slice().first().copied().flatten(), writer),
+    let values = result.map(|result| result.values.as_slice());
+    match values {
+        Some(values) if many => {
+            writer.array(values.len());
+            values.iter().for_each(|value| Reply::from(*value).write(writer));
+        }
+        _ => Reply::from(values.and_then(|values| *values.first()?)).write(writer),
     }
     writer.preformatted(word);
     if relaxed {
         writer.preformatted(b"+relaxed\r\n");
-    }
-}
-
-fn write_integer(value: Option<i64>, writer: &mut Writer<'_>) {
-    match value {
-        Some(value) => writer.integer(value),
-        None => writer.null(),
-    }
-}
-
-fn write_integers(values: &Values, writer: &mut Writer<'_>) {
-    writer.array(values.as_slice().len());
-    values.as_slice().iter().for_each(|value| write_integer(*value, writer));
-}
-
-pub fn write_value(value: Option<&Value>, writer: &mut Writer<'_>) {
-    match value {
-        None => writer.null(),
-        Some(value) => match value.counter() {
-            Some(number) => writer.integer(number),
-            None => writer.bulk(&value.text()),
-        },
     }
 }
 
@@ -210,7 +179,7 @@ fn summary(found: &[(PartitionId, IdStatus)]) -> Reply {
 }
 
 fn result_reply(result: &OperationResult) -> Reply {
-    let values = result.values.as_slice().iter().map(|value| value.map_or(Reply::Null, Reply::Integer));
+    let values = result.values.as_slice().iter().copied().map(Reply::from);
     Reply::Array(vec![
         Reply::Word(if result.applied { "applied" } else { "refused" }),
         Reply::Array(values.collect()),

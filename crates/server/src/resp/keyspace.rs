@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 
 use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
 
+use super::command_table::{CommandSpec, Kind};
 use super::reply::{self, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
 
 /// Keys with their values before and after some commands.
@@ -28,17 +29,8 @@ struct Key {
 }
 
 impl Keyspace {
-    /// Adds a key with its present value.
-    pub fn insert(&mut self, name: &[u8], cell: Cell, value: Option<Value>) {
-        self.put(name, Some(cell), value);
-    }
-
-    /// Adds a key for a command that only reads.
-    pub fn load(&mut self, name: &[u8], value: Option<Value>) {
-        self.put(name, None, value);
-    }
-
-    fn put(&mut self, name: &[u8], cell: Option<Cell>, value: Option<Value>) {
+    /// Adds a key with its present value. A command that only reads needs no cell.
+    pub fn insert(&mut self, name: &[u8], cell: Option<Cell>, value: Option<Value>) {
         if self.names.contains_key(name) {
             return;
         }
@@ -68,19 +60,19 @@ impl Keyspace {
         self.keys.iter().filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref())))
     }
 
-    /// Runs a command. `name` is in capitals, and the number of arguments has been checked.
-    pub fn run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Reply {
-        self.try_run(name, arguments, millis).unwrap_or_else(Reply::error)
+    /// Runs a command whose number of arguments has been checked.
+    pub fn run(&mut self, spec: &CommandSpec, arguments: &[Vec<u8>], millis: u64) -> Reply {
+        self.try_run(spec, arguments, millis).unwrap_or_else(Reply::Error)
     }
 
-    fn try_run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
-        let first = &arguments[1];
+    fn try_run(&mut self, spec: &CommandSpec, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
+        let (name, first) = (spec.name, &arguments[1]);
+        if let Kind::Add(delta) = spec.kind {
+            return Ok(self.add(first, delta.of(arguments.get(2).map_or(&[], Vec::as_slice))?)?);
+        }
         Ok(match name {
             "GET" => Reply::value(self.key(first).as_ref()),
-            "JGET" => match self.key(first) {
-                Some(value) => value.counter().map_or_else(|| Reply::Bulk(value.text()), Reply::Integer),
-                None => Reply::Null,
-            },
+            "JGET" => Reply::counter_or_text(self.key(first).as_ref()),
             "MGET" => Reply::Array(
                 arguments[1..].iter().map(|name| Reply::value(self.key(name).as_ref())).collect(),
             ),
@@ -94,15 +86,10 @@ impl Keyspace {
                 Reply::Bulk(part(&text, integer(&arguments[2])?, integer(&arguments[3])?).to_vec())
             }
             "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME" => self.end(name, first, millis),
-            "INCR" => self.add(first, 1)?,
-            "DECR" => self.add(first, -1)?,
-            "INCRBY" => self.add(first, integer(&arguments[2])?)?,
-            "DECRBY" => {
-                let delta = integer(&arguments[2])?.checked_neg().ok_or("ERR decrement would overflow")?;
-                self.add(first, delta)?
-            }
             "INCREX" => self.add_within(first, &arguments[2..])?,
-            "SET" => self.set(first, &arguments[2], &arguments[3..], millis)?,
+            "SET" => {
+                self.set(name, first, &arguments[2], &Options::parse(&arguments[3..], false)?, millis)?
+            }
             "SETNX" => {
                 let free = self.key(first).is_none();
                 if free {
@@ -112,14 +99,12 @@ impl Keyspace {
             }
             "SETEX" | "PSETEX" => {
                 let option: &[u8] = if name == "SETEX" { b"EX" } else { b"PX" };
-                let until = end(option, &arguments[2], millis, name)?;
-                *self.key(first) = Some(Value::from_text(&arguments[3]).lasting(Some(until)));
-                Reply::Ok
+                let options = Options { end: Some((option, &arguments[2])), ..Options::default() };
+                self.set(name, first, &arguments[3], &options, millis)?
             }
             "GETSET" => {
-                let value = Some(Value::from_text(&arguments[2]));
-                let old = std::mem::replace(self.key(first), value);
-                Reply::value(old.as_ref())
+                let options = Options { get: true, ..Options::default() };
+                self.set(name, first, &arguments[2], &options, millis)?
             }
             "GETDEL" => Reply::value(self.key(first).take().as_ref()),
             "GETEX" => self.get_until(first, &arguments[2..], millis)?,
@@ -137,7 +122,13 @@ impl Keyspace {
                 arguments[1..].iter().filter(|name| self.key(name).take().is_some()).count() as i64,
             ),
             "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" | "PERSIST" => {
-                self.change_expiry(first, &ExpiryChange::parse(name, arguments, millis)?, millis)
+                let change = ExpiryChange::parse(name, arguments, millis)?;
+                let key = self.key(first);
+                let applies = key.as_ref().is_some_and(|value| change.applies_to(value));
+                if applies {
+                    *key = key.take().and_then(|value| value.lasting(change.until).at(millis));
+                }
+                Reply::Integer(applies.into())
             }
             _ => unreachable!("{name} is not a command on keys"),
         })
@@ -190,9 +181,15 @@ impl Keyspace {
         Ok(Reply::Array(vec![Reply::Integer(value), Reply::Integer(added)]))
     }
 
-    fn set(&mut self, key: &[u8], value: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
-        let options = Options::parse(options, false)?;
-        let until = options.until(millis, "SET")?;
+    fn set(
+        &mut self,
+        name: &str,
+        key: &[u8],
+        value: &[u8],
+        options: &Options<'_>,
+        millis: u64,
+    ) -> Result<Reply, String> {
+        let until = options.until(millis, name)?;
         let key = self.key(key);
         let old = key.clone();
         let refused = options.present.is_some_and(|present| old.is_some() != present);
@@ -233,15 +230,6 @@ impl Keyspace {
             *self.key(&pair[0]) = Some(Value::from_text(&pair[1]));
         }
         Ok(if only_new { Reply::Integer(1) } else { Reply::Ok })
-    }
-
-    fn change_expiry(&mut self, key: &[u8], change: &ExpiryChange, millis: u64) -> Reply {
-        let key = self.key(key);
-        let matches = key.as_ref().is_some_and(|value| change.applies_to(value));
-        if matches {
-            *key = key.take().and_then(|value| value.lasting(change.until).at(millis));
-        }
-        Reply::Integer(matches.into())
     }
 }
 

@@ -4,7 +4,7 @@
 //! hold what was read. After a conflict it starts again. Each command is therefore atomic, as in Redis,
 //! without locks.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use jeton_auth::Right;
 use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
@@ -14,7 +14,7 @@ use super::command_table::{CommandSpec, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
 use super::keyspace::{self, Keyspace};
-use super::pipeline::MultiStepCommand;
+use super::pipeline::OwnedCommand;
 use super::reply::{self, CROSS, Reply};
 use super::scan;
 use super::session::{MultiQueue, Session};
@@ -29,35 +29,29 @@ const READ_BYTES_MAX: usize = 64 << 20;
 /// Attempts of a change that conflicts with other writers.
 const ATTEMPTS_MAX: usize = 100;
 
-pub async fn run(command: MultiStepCommand, session: &mut Session) -> Reply {
-    let MultiStepCommand { verb, arguments } = command;
-    let result = match (verb.kind, verb.name) {
-        (Kind::WithId(IdCommand::Operation), _) => id_commands::operation(session, &arguments).await,
-        (Kind::Scan, _) => scan::run(verb, &arguments, session).await,
-        (_, "MULTI") => begin(session),
-        (_, "DISCARD") => discard(session),
+pub async fn run(command: OwnedCommand, session: &mut Session) -> Reply {
+    let OwnedCommand { spec, arguments } = &command;
+    let result = match (spec.kind, spec.name) {
+        (Kind::WithId(IdCommand::Operation), _) => id_commands::operation(session, arguments).await,
+        (Kind::Scan, _) => scan::run(spec, arguments, session).await,
+        (_, "MULTI") if session.queued.is_some() => Err("ERR MULTI calls can not be nested".into()),
+        (_, "MULTI") => {
+            session.queued = Some(MultiQueue::default());
+            Ok(Reply::Ok)
+        }
+        (_, "DISCARD") => {
+            session.queued.take().map(|_| Reply::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
+        }
         (_, "EXEC") => execute(session).await,
-        (_, "MSET") => set_each(verb, arguments, session).await,
-        (Kind::Read, _) => read_many(verb, &arguments, session).await,
-        (_, "DEL" | "UNLINK") => delete_each(&arguments, session).await,
-        _ => change(vec![(verb, arguments)], session).await.map(|mut replies| match replies.pop() {
-            Some(reply) => reply,
-            None => unreachable!("one command has one reply"),
-        }),
+        (_, "MSET") => set_each(spec, arguments, session).await,
+        (Kind::Read, _) => read_many(spec, arguments, session).await,
+        (_, "DEL" | "UNLINK") => delete_each(arguments, session).await,
+        _ => {
+            let replies = change(&[command], session).await;
+            replies.map(|mut replies| replies.pop().unwrap_or(Reply::Null))
+        }
     };
     result.unwrap_or_else(Reply::Error)
-}
-
-fn begin(session: &mut Session) -> Result<Reply, String> {
-    if session.queued.is_some() {
-        return Err("ERR MULTI calls can not be nested".into());
-    }
-    session.queued = Some(MultiQueue::default());
-    Ok(Reply::Ok)
-}
-
-fn discard(session: &mut Session) -> Result<Reply, String> {
-    session.queued.take().map(|_| Reply::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
 }
 
 async fn execute(session: &mut Session) -> Result<Reply, String> {
@@ -65,54 +59,43 @@ async fn execute(session: &mut Session) -> Result<Reply, String> {
     if queued.broken {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
-    let verb = |name: &[u8]| match CommandSpec::find(name) {
-        Some(verb) => verb,
-        None => unreachable!("only known commands are queued"),
-    };
-    let commands = queued.commands.into_iter().map(|command| (verb(&command[0]), command)).collect();
-    change(commands, session).await.map(Reply::Array)
+    change(&queued.commands, session).await.map(Reply::Array)
 }
 
 /// Executes commands atomically. All keys must be in one table and partition.
-async fn change(
-    commands: Vec<(&'static CommandSpec, Vec<Vec<u8>>)>,
-    session: &mut Session,
-) -> Result<Vec<Reply>, String> {
-    let mut cells: Vec<(Vec<u8>, Cell)> = Vec::new();
-    let mut seen = HashSet::new();
-    for (verb, arguments) in &commands {
-        let right = match verb.kind {
+async fn change(commands: &[OwnedCommand], session: &mut Session) -> Result<Vec<Reply>, String> {
+    let mut cells: HashMap<&[u8], Cell> = HashMap::new();
+    for OwnedCommand { spec, arguments } in commands {
+        let right = match spec.kind {
             Kind::Read | Kind::Get | Kind::WithId(IdCommand::Get) => Right::Read,
             Kind::Add(_) => Right::Add,
-            _ if verb.name == "INCREX" => Right::Add,
+            _ if spec.name == "INCREX" => Right::Add,
             _ => Right::Admin,
         };
         // A key without a value is an error that the command reports when it runs, as in Redis.
-        let unpaired = verb.name.starts_with("MSET") && arguments.len().is_multiple_of(2);
-        for at in verb.keys(arguments.len()).filter(|_| !unpaired) {
+        let unpaired = spec.name.starts_with("MSET") && arguments.len().is_multiple_of(2);
+        for at in spec.keys(arguments.len()).filter(|_| !unpaired) {
             let resolved = session.resolve(&arguments[at], right)?;
-            let first = cells.first().map(|(_, cell)| (cell.table(), cell.partition()));
+            let first = cells.values().next().map(|cell| (cell.table(), cell.partition()));
             if first.is_some_and(|first| first != (resolved.cell.table(), resolved.cell.partition())) {
                 return Err(CROSS.into());
             }
-            if seen.insert(arguments[at].clone()) {
-                cells.push((arguments[at].clone(), resolved.cell));
-            }
+            cells.insert(&arguments[at], resolved.cell);
         }
     }
     let service = session.service.clone();
     for _ in 0..ATTEMPTS_MAX {
         let millis = service.millis();
-        let reads = cells.iter().map(|(_, cell)| Ask::Read(cell.clone())).collect();
+        let reads = cells.values().map(|cell| Ask::Read(cell.clone())).collect();
         let mut keyspace = Keyspace::default();
         for ((name, cell), response) in cells.iter().zip(service.submit_batch(reads).await) {
-            keyspace.insert(name, cell.clone(), read_value(response).map_err(reply::engine_error)?);
+            keyspace.insert(name, Some(cell.clone()), read_value(response).map_err(reply::engine_error)?);
         }
-        let mut run = |(verb, arguments): &(&'static CommandSpec, Vec<Vec<u8>>)| {
-            connection_commands::plain(verb, arguments, millis)
-                .unwrap_or_else(|| keyspace.run(verb.name, arguments, millis))
+        let run = |OwnedCommand { spec, arguments }: &OwnedCommand| {
+            connection_commands::plain(spec, arguments, millis)
+                .unwrap_or_else(|| keyspace.run(spec, arguments, millis))
         };
-        let replies = commands.iter().map(&mut run).collect();
+        let replies = commands.iter().map(run).collect();
         if keyspace.changed().next().is_none() {
             return Ok(replies);
         }
@@ -148,7 +131,7 @@ fn conditional(keyspace: &Keyspace) -> Result<Operation, String> {
         OperationError::TooManyChanges(_) | OperationError::TooLarge(_) => {
             format!("ERR too much to change at once: {error}")
         }
-        other => format!("ERR {other}"),
+        other => reply::invalid_operation(other),
     })
 }
 
@@ -162,29 +145,24 @@ fn write(value: Option<&Value>) -> Change {
 }
 
 /// `MSET`: atomic if all keys are in one partition, otherwise key by key.
-async fn set_each(
-    verb: &'static CommandSpec,
-    arguments: Vec<Vec<u8>>,
-    session: &mut Session,
-) -> Result<Reply, String> {
+async fn set_each(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
     if arguments.len().is_multiple_of(2) {
         return Err(reply::arity_error(b"mset"));
     }
     let mut requests = Vec::new();
-    for at in verb.keys(arguments.len()) {
+    for at in spec.keys(arguments.len()) {
         let cell = session.resolve(&arguments[at], Right::Admin)?.cell;
         requests.push((cell, keyspace::set(&arguments[at + 1])));
     }
-    let together = Operation::batch(None, requests.clone());
-    let operations = match together {
+    let operations = match Operation::batch(None, requests.clone()) {
         Ok(operation) => vec![operation],
         Err(_) => {
             let each = requests.into_iter().map(|(cell, change)| Operation::single(None, cell, change));
-            each.collect::<Result<Vec<_>, _>>().map_err(|error| format!("ERR {error}"))?
+            each.collect::<Result<Vec<_>, _>>().map_err(reply::invalid_operation)?
         }
     };
-    let prepare = |operation| session.service.engine.to_request(Ask::Apply(operation));
-    for response in session.submit_batch(operations.into_iter().map(prepare).collect()).await {
+    let to_request = |operation| session.service.engine.to_request(Ask::Apply(operation));
+    for response in session.submit_batch(operations.into_iter().map(to_request).collect()).await {
         is_applied(response)?;
     }
     Ok(Reply::Ok)
@@ -193,7 +171,7 @@ async fn set_each(
 /// `MGET`, `EXISTS` and `TOUCH` of more keys than a pipeline batch takes. Reads in batches, so that the
 /// values are not all in memory twice.
 async fn read_many(
-    verb: &'static CommandSpec,
+    spec: &CommandSpec,
     arguments: &[Vec<u8>],
     session: &mut Session,
 ) -> Result<Reply, String> {
@@ -207,7 +185,7 @@ async fn read_many(
         for response in service.submit_batch(requests).await {
             let value = read_value(response).map_err(reply::engine_error)?;
             present += i64::from(value.is_some());
-            if verb.name == "MGET" {
+            if spec.name == "MGET" {
                 let reply = Reply::value(value.as_ref());
                 bytes += if let Reply::Bulk(text) = &reply { text.len() } else { 0 };
                 values.push(reply);
@@ -217,24 +195,28 @@ async fn read_many(
             return Err(format!("ERR the reply is longer than {READ_BYTES_MAX} bytes: request fewer keys"));
         }
     }
-    Ok(if verb.name == "MGET" { Reply::Array(values) } else { Reply::Integer(present) })
+    Ok(if spec.name == "MGET" { Reply::Array(values) } else { Reply::Integer(present) })
 }
 
-/// `DEL`: deletes each key in an operation of its own and returns how many existed.
+/// `DEL`: returns how many of the keys existed.
 async fn delete_each(arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
-    let mut requests = Vec::new();
-    for key in &arguments[1..] {
-        let cell = session.resolve(key, Right::Admin)?.cell;
+    let cells = arguments[1..].iter().map(|key| Ok(session.resolve(key, Right::Admin)?.cell));
+    let cells = cells.collect::<Result<Vec<_>, String>>()?;
+    delete(cells, session).await.map(Reply::Integer)
+}
+
+/// Deletes each cell in an operation of its own and returns how many existed.
+pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<i64, String> {
+    let deletion = |cell: Cell| {
         let changes = vec![(cell.clone(), Change::Check(Check::Present)), (cell, Change::Delete)];
-        let operation = Operation::batch(None, changes).map_err(|error| format!("ERR {error}"))?;
-        requests.push(Ask::Apply(operation));
-    }
-    let service = session.service.clone();
+        Operation::batch(None, changes).map(Ask::Apply).map_err(reply::invalid_operation)
+    };
+    let operations = cells.into_iter().map(deletion).collect::<Result<Vec<_>, _>>()?;
     let mut deleted = 0;
-    for response in service.submit_batch(requests).await {
+    for response in session.service.submit_batch(operations).await {
         deleted += i64::from(is_applied(response)?);
     }
-    Ok(Reply::Integer(deleted))
+    Ok(deleted)
 }
 
 fn is_applied(response: Response) -> Result<bool, String> {
@@ -242,15 +224,4 @@ fn is_applied(response: Response) -> Result<bool, String> {
         OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result) => result.applied,
         OperationOutcome::ProbablySeen => false,
     })
-}
-
-/// Deletes cells, each in an operation of its own.
-pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<(), String> {
-    let deletion = |cell| Operation::single(None, cell, Change::Delete).map(Ask::Apply);
-    let operations = cells.into_iter().map(deletion).collect::<Result<Vec<_>, _>>();
-    let operations = operations.map_err(|error| format!("ERR {error}"))?;
-    for response in session.service.submit_batch(operations).await {
-        is_applied(response)?;
-    }
-    Ok(())
 }

@@ -7,15 +7,15 @@
 use std::ops::Range;
 
 use jeton_auth::Right;
-use jeton_core::{Change, Operation, OperationError};
+use jeton_core::{Change, Operation, OperationResult, Value};
 use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
 
-use super::command_table::{CommandSpec, Delta, IdCommand, Kind};
+use super::command_table::{CommandSpec, IdCommand, Kind};
 use super::connection_commands;
-use super::id_commands::{self, IdOperation};
-use super::keyspace::{self, ExpiryChange, Keyspace, integer};
+use super::id_commands;
+use super::keyspace::{self, ExpiryChange, Keyspace};
 use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
 use super::session::{MultiQueue, Session};
 use crate::metrics::BatchCommands;
@@ -29,7 +29,6 @@ const QUEUED_KEYS_MAX: usize = 4096;
 /// Maximum arguments of a read command within a batch.
 const READ_ARGUMENTS_MAX: usize = 1024;
 
-/// Commands and their requests to the engine.
 #[derive(Default)]
 pub struct PipelineBatch {
     requests: Vec<Request>,
@@ -42,23 +41,17 @@ pub struct PipelineBatch {
 }
 
 /// Source of the reply to a command.
-enum Item {
+pub enum Item {
     /// A range of `text`.
     Text(Range<usize>),
-    /// The first result of an operation, as an integer.
-    Counter,
-    /// `OK` if an operation succeeded.
-    Done,
-    /// 1 if an operation took effect, otherwise 0.
-    Applied,
+    /// The result of an operation without an id.
+    Change(fn(&OperationResult) -> Reply),
     /// The outcome of an operation with an id.
     WithId { relaxed: bool, many: bool },
-    /// A value in the form of `GET`.
-    Get,
-    /// A value in the form of `JGET`.
-    JGet,
+    /// The value of a key.
+    Value(fn(Option<&Value>) -> Reply),
     /// Computed from the values of several keys.
-    Computed { name: &'static str, arguments: Vec<Vec<u8>>, keys: Vec<usize> },
+    Computed { command: OwnedCommand, keys: Vec<usize> },
 }
 
 impl Item {
@@ -72,50 +65,41 @@ impl Item {
     }
 }
 
-/// How a command is executed.
 pub enum Dispatch {
     Batched,
     /// Changes the state that replies depend on: to be dispatched again after the batch.
     Deferred,
     /// In several steps, after the batch.
-    MultiStep(MultiStepCommand),
+    MultiStep(OwnedCommand),
     /// Closes the connection after the batch.
     Quit,
 }
 
-/// A command that runs outside a batch.
-pub struct MultiStepCommand {
-    pub verb: &'static CommandSpec,
+/// A command that runs after the batch or in a transaction.
+#[derive(Debug)]
+pub struct OwnedCommand {
+    pub spec: &'static CommandSpec,
     pub arguments: Vec<Vec<u8>>,
 }
 
-impl MultiStepCommand {
-    fn new(verb: &'static CommandSpec, command: &Command<'_>) -> Self {
-        Self { verb, arguments: command.iter().map(Into::into).collect() }
-    }
-
-    pub fn scans(&self) -> bool {
-        self.verb.kind == Kind::Scan
+impl OwnedCommand {
+    fn new(spec: &'static CommandSpec, command: &Command<'_>) -> Self {
+        Self { spec, arguments: command.iter().map(Into::into).collect() }
     }
 
     /// Operations to charge to the rate limit: the number of keys of the command or of its transaction.
     pub fn cost(&self, session: &Session) -> u64 {
-        let keys =
-            |verb: &CommandSpec, arguments: &[Vec<u8>]| verb.keys(arguments.len()).count().max(1) as u64;
-        match (self.verb.name, &session.queued) {
+        let keys = |command: &Self| command.spec.keys(command.arguments.len()).count().max(1) as u64;
+        match (self.spec.name, &session.queued) {
             // Free: rejecting them would change the meaning of the commands that follow.
             ("MULTI" | "DISCARD", _) => 0,
-            ("EXEC", Some(queued)) => {
-                let commands = queued.commands.iter();
-                commands.map(|one| CommandSpec::find(&one[0]).map_or(1, |verb| keys(verb, one))).sum()
-            }
-            _ => keys(self.verb, &self.arguments),
+            ("EXEC", Some(queued)) => queued.commands.iter().map(keys).sum(),
+            _ => keys(self),
         }
     }
 }
 
 impl PipelineBatch {
-    /// Requests to the engine.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
@@ -135,85 +119,69 @@ impl PipelineBatch {
 
     /// Adds a command to the batch, or returns how to run it instead.
     pub fn dispatch(&mut self, command: &Command<'_>, session: &mut Session) -> Dispatch {
-        let dispatch = self.plan(command, session);
+        let dispatch = self.try_dispatch(command, session).unwrap_or_else(|error| {
+            // A command that cannot be queued makes `EXEC` fail.
+            if let Some(queued) = &mut session.queued {
+                queued.broken = true;
+            }
+            self.reply(&Reply::Error(error), session);
+            Dispatch::Batched
+        });
         if matches!(dispatch, Dispatch::Batched | Dispatch::Quit) {
             self.commands.push(self.last.map(|spec| spec.name));
         }
         dispatch
     }
 
-    fn plan(&mut self, command: &Command<'_>, session: &mut Session) -> Dispatch {
+    fn try_dispatch(&mut self, command: &Command<'_>, session: &mut Session) -> Result<Dispatch, String> {
         // Usually the same name as before, in capitals.
-        let verb = match self.last {
-            Some(verb) if verb.name.as_bytes() == command.name() => Some(verb),
+        let spec = match self.last {
+            Some(spec) if spec.name.as_bytes() == command.name() => Some(spec),
             _ => CommandSpec::find(command.name()),
         };
-        self.last = verb;
-        if verb.is_some_and(|verb| matches!(verb.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
-            return Dispatch::Deferred;
+        self.last = spec;
+        if spec.is_some_and(|spec| matches!(spec.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
+            return Ok(Dispatch::Deferred);
         }
-        let Some(verb) = verb else {
-            break_queue(session);
-            self.reply(&reply::unknown(command.name(), command.iter().skip(1)), session);
-            return Dispatch::Batched;
-        };
-        if !verb.takes(command.len()) {
-            if verb.name == "EXEC" {
+        let spec = spec.ok_or_else(|| reply::unknown_command(command.name(), command.iter().skip(1)))?;
+        if !spec.takes(command.len()) {
+            if spec.name == "EXEC" {
                 session.queued = None;
                 let why = "wrong number of arguments for 'exec' command";
-                let text = format!("EXECABORT Transaction discarded because of: {why}");
-                self.reply(&Reply::Error(text), session);
-                return Dispatch::Batched;
+                return Err(format!("EXECABORT Transaction discarded because of: {why}"));
             }
-            break_queue(session);
-            self.reply(&reply::wrong_arity(command.name()), session);
-            return Dispatch::Batched;
+            return Err(reply::arity_error(command.name()));
         }
-        if !session.is_authenticated() && !verb.flags.contains(&"no_auth") {
-            break_queue(session);
-            self.reply(&Reply::error(NO_AUTH), session);
-            return Dispatch::Batched;
+        if !session.is_authenticated() && !spec.flags.contains(&"no_auth") {
+            return Err(NO_AUTH.into());
         }
         if let Some(queued) = &mut session.queued
-            && !matches!(verb.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
+            && !matches!(spec.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
         {
-            let reply = queue(queued, verb, command, session.service.options.request_bytes_max);
-            self.reply(&reply, session);
-            return Dispatch::Batched;
+            queue(queued, spec, command, session.service.options.request_bytes_max)?;
+            self.reply(&Reply::Word("QUEUED"), session);
+            return Ok(Dispatch::Batched);
         }
-        let result = match verb.kind {
-            Kind::WithId(IdCommand::Get) => self.read(&command[1], Item::JGet, session),
-            Kind::WithId(IdCommand::Operation) => {
-                return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
+        match spec.kind {
+            Kind::Get => self.read(&command[1], Reply::value, session)?,
+            Kind::WithId(IdCommand::Get) => self.read(&command[1], Reply::counter_or_text, session)?,
+            Kind::WithId(kind) if kind != IdCommand::Operation => {
+                let (operation, item) = id_commands::parse(kind, command, session)?;
+                self.submit(Ask::Apply(operation), item, session);
             }
-            Kind::WithId(kind) => self.with_id(kind, command, session),
-            Kind::Add(delta) => self.add(delta, command, session),
-            Kind::Get => self.read(&command[1], Item::Get, session),
-            Kind::Set if command.len() == 3 => self.set(command, session),
-            Kind::Append => self.append(command, session),
-            Kind::Expire => self.expire(verb.name, command, session),
-            Kind::Read if command.len() > READ_ARGUMENTS_MAX => {
-                return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
-            }
-            Kind::Read => self.read_many(verb, command, session),
+            Kind::Add(_) | Kind::Append | Kind::Expire => self.change(spec, command, session)?,
+            Kind::Set if command.len() == 3 => self.change(spec, command, session)?,
+            Kind::Read if command.len() <= READ_ARGUMENTS_MAX => self.read_many(spec, command, session)?,
             Kind::Connection => {
-                if verb.name == "QUIT" {
-                    self.reply(&Reply::Ok, session);
-                    return Dispatch::Quit;
+                let reply = connection_commands::run(spec, command, session)?;
+                self.reply(&reply, session);
+                if spec.name == "QUIT" {
+                    return Ok(Dispatch::Quit);
                 }
-                let start = self.text.len();
-                connection_commands::run(verb, command, session, &mut self.text);
-                self.items.push(Item::Text(start..self.text.len()));
-                Ok(())
             }
-            Kind::Set | Kind::Change | Kind::Scan | Kind::Transaction => {
-                return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
-            }
-        };
-        if let Err(error) = result {
-            self.reply(&Reply::Error(error), session);
+            _ => return Ok(Dispatch::MultiStep(OwnedCommand::new(spec, command))),
         }
-        Dispatch::Batched
+        Ok(Dispatch::Batched)
     }
 
     fn reply(&mut self, reply: &Reply, session: &Session) {
@@ -222,98 +190,62 @@ impl PipelineBatch {
         self.items.push(Item::Text(start..self.text.len()));
     }
 
-    /// Adds a request. Hashes it now, while the arguments are in the cache.
-    fn submit(&mut self, ask: Ask, session: &Session) {
+    /// Adds a command with one request. Hashes it now, while the arguments are in the cache.
+    fn submit(&mut self, ask: Ask, item: Item, session: &Session) {
         self.requests.push(session.service.engine.to_request(ask));
+        self.items.push(item);
     }
 
-    fn add(&mut self, delta: Delta, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
-        let delta = match delta {
-            Delta::Fixed(delta) => delta,
-            Delta::Plus => integer(&command[2])?,
-            Delta::Minus => integer(&command[2])?.checked_neg().ok_or("ERR decrement would overflow")?,
-        };
-        self.change(&command[1], Change::Add(delta), Right::Add, Item::Counter, session)
-    }
-
-    fn set(&mut self, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
-        self.change(&command[1], keyspace::set(&command[2]), Right::Admin, Item::Done, session)
-    }
-
+    /// Adds a change of one key.
     fn change(
         &mut self,
-        key: &[u8],
-        change: Change,
-        right: Right,
-        item: Item,
-        session: &mut Session,
-    ) -> Result<(), String> {
-        let resolved = session.resolve(key, right)?;
-        self.apply(Operation::single(None, resolved.cell, change), item, session)
-    }
-
-    fn append(&mut self, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
-        let resolved = session.resolve(&command[1], Right::Admin)?;
-        self.apply(keyspace::append(resolved.cell, &command[2]), Item::Counter, session)
-    }
-
-    fn expire(&mut self, name: &str, command: &Command<'_>, session: &mut Session) -> Result<(), String> {
-        let resolved = session.resolve(&command[1], Right::Admin)?;
-        let arguments: Vec<&[u8]> = command.iter().collect();
-        let change = ExpiryChange::parse(name, &arguments, session.millis)?;
-        self.apply(change.operation(resolved.cell, session.millis), Item::Applied, session)
-    }
-
-    fn apply(
-        &mut self,
-        operation: Result<Operation, OperationError>,
-        item: Item,
-        session: &Session,
-    ) -> Result<(), String> {
-        let operation = operation.map_err(|error| format!("ERR {error}"))?;
-        self.submit(Ask::Apply(operation), session);
-        self.items.push(item);
-        Ok(())
-    }
-
-    fn with_id(
-        &mut self,
-        kind: IdCommand,
+        spec: &CommandSpec,
         command: &Command<'_>,
         session: &mut Session,
     ) -> Result<(), String> {
-        let IdOperation { operation, relaxed, many } = id_commands::parse(kind, command, session)?;
-        self.submit(Ask::Apply(operation), session);
-        self.items.push(Item::WithId { relaxed, many });
+        let right = if matches!(spec.kind, Kind::Add(_)) { Right::Add } else { Right::Admin };
+        let cell = session.resolve(&command[1], right)?.cell;
+        let (operation, reply): (_, fn(&OperationResult) -> Reply) = match spec.kind {
+            Kind::Add(delta) => {
+                let delta = delta.of(command.get(2).unwrap_or_default())?;
+                (Operation::single(None, cell, Change::Add(delta)), first_value)
+            }
+            Kind::Append => (keyspace::append(cell, &command[2]), first_value),
+            Kind::Expire => {
+                let arguments: Vec<&[u8]> = command.iter().collect();
+                let change = ExpiryChange::parse(spec.name, &arguments, session.millis)?;
+                (change.operation(cell, session.millis), |result| Reply::Integer(result.applied.into()))
+            }
+            _ => (Operation::single(None, cell, keyspace::set(&command[2])), |_| Reply::Ok),
+        };
+        let operation = operation.map_err(reply::invalid_operation)?;
+        self.submit(Ask::Apply(operation), Item::Change(reply), session);
         Ok(())
     }
 
-    fn read(&mut self, key: &[u8], item: Item, session: &mut Session) -> Result<(), String> {
-        let resolved = session.resolve(key, Right::Read)?;
-        self.submit(Ask::Read(resolved.cell), session);
-        self.items.push(item);
+    fn read(
+        &mut self,
+        key: &[u8],
+        reply: fn(Option<&Value>) -> Reply,
+        session: &mut Session,
+    ) -> Result<(), String> {
+        let cell = session.resolve(key, Right::Read)?.cell;
+        self.submit(Ask::Read(cell), Item::Value(reply), session);
         Ok(())
     }
 
     fn read_many(
         &mut self,
-        verb: &'static CommandSpec,
+        spec: &'static CommandSpec,
         command: &Command<'_>,
         session: &mut Session,
     ) -> Result<(), String> {
-        let keys: Vec<usize> = verb.keys(command.len()).collect();
-        let start = self.requests.len();
-        for at in &keys {
-            match session.resolve(&command[*at], Right::Read) {
-                Ok(resolved) => self.submit(Ask::Read(resolved.cell), session),
-                Err(error) => {
-                    self.requests.truncate(start);
-                    return Err(error);
-                }
-            }
-        }
-        let arguments = command.iter().map(Into::into).collect();
-        self.items.push(Item::Computed { name: verb.name, arguments, keys });
+        let keys: Vec<usize> = spec.keys(command.len()).collect();
+        let cells = keys.iter().map(|at| Ok(session.resolve(&command[*at], Right::Read)?.cell));
+        let cells = cells.collect::<Result<Vec<_>, String>>()?;
+        let engine = &session.service.engine;
+        self.requests.extend(cells.into_iter().map(|cell| engine.to_request(Ask::Read(cell))));
+        self.items.push(Item::Computed { command: OwnedCommand::new(spec, command), keys });
         Ok(())
     }
 
@@ -355,64 +287,49 @@ impl PipelineBatch {
         let mut responses = responses.iter();
         let mut next = || responses.next().unwrap_or(&Response::Applied(Err(EngineError::Closed)));
         for item in self.items.drain(..) {
-            if let Item::Text(range) = item {
-                out.extend_from_slice(&self.text[range]);
-                continue;
-            }
             let mut writer = Writer::new(out, session.version);
             match item {
-                Item::Text(_) => unreachable!("written above"),
-                Item::Counter => match next() {
+                Item::Text(range) => out.extend_from_slice(&self.text[range]),
+                Item::Change(reply) => match next() {
                     Response::Applied(Ok(
                         OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result),
-                    )) => match result.values.as_slice() {
-                        [Some(value), ..] => writer.integer(*value),
-                        _ => writer.error(NOT_AN_INTEGER),
-                    },
-                    other => write_error(other, &mut writer),
-                },
-                Item::Done => match next() {
-                    Response::Applied(Ok(_)) => writer.simple("OK"),
-                    other => write_error(other, &mut writer),
-                },
-                Item::Applied => match next() {
-                    Response::Applied(Ok(
-                        OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result),
-                    )) => writer.integer(result.applied.into()),
+                    )) => reply(result).write(&mut writer),
                     other => write_error(other, &mut writer),
                 },
                 Item::WithId { relaxed, many } => match next() {
-                    Response::Applied(outcome) => {
-                        id_commands::write_outcome(outcome, relaxed, many, &mut writer)
+                    Response::Applied(Ok(outcome)) => {
+                        id_commands::write_outcome(outcome, relaxed, many, &mut writer);
                     }
                     other => write_error(other, &mut writer),
                 },
-                Item::Get => match next() {
-                    Response::Read(Ok(value)) => Reply::value(value.as_ref()).write(&mut writer),
+                Item::Value(reply) => match next() {
+                    Response::Read(Ok(value)) => reply(value.as_ref()).write(&mut writer),
                     other => write_error(other, &mut writer),
                 },
-                Item::JGet => match next() {
-                    Response::Read(Ok(value)) => id_commands::write_value(value.as_ref(), &mut writer),
-                    other => write_error(other, &mut writer),
-                },
-                Item::Computed { name, arguments, keys } => {
+                Item::Computed { command: OwnedCommand { spec, arguments }, keys } => {
                     let mut keyspace = Keyspace::default();
                     let mut failed = None;
                     for at in keys {
                         match next() {
-                            Response::Read(Ok(value)) => keyspace.load(&arguments[at], value.clone()),
+                            Response::Read(Ok(value)) => keyspace.insert(&arguments[at], None, value.clone()),
                             other => failed = Some(other),
                         }
                     }
                     match failed {
                         Some(other) => write_error(other, &mut writer),
-                        None => keyspace.run(name, &arguments, session.millis).write(&mut writer),
+                        None => keyspace.run(spec, &arguments, session.millis).write(&mut writer),
                     }
                 }
             }
         }
         self.text.clear();
     }
+}
+
+/// The reply of a command that returns the counter or the length after it.
+fn first_value(result: &OperationResult) -> Reply {
+    let value = result.values.as_slice().first().copied().flatten();
+    value.map_or_else(|| Reply::error(NOT_AN_INTEGER), Reply::Integer)
 }
 
 fn write_error(response: &Response, writer: &mut Writer<'_>) {
@@ -424,34 +341,33 @@ fn write_error(response: &Response, writer: &mut Writer<'_>) {
     }
 }
 
-fn break_queue(session: &mut Session) {
-    if let Some(queued) = &mut session.queued {
-        queued.broken = true;
-    }
-}
-
 /// Queues a command after `MULTI`.
-fn queue(queued: &mut MultiQueue, verb: &CommandSpec, command: &Command<'_>, bytes_max: usize) -> Reply {
-    let is_allowed = match verb.kind {
-        Kind::Connection => matches!(verb.name, "PING" | "ECHO" | "SELECT" | "TIME"),
+fn queue(
+    queued: &mut MultiQueue,
+    spec: &'static CommandSpec,
+    command: &Command<'_>,
+    bytes_max: usize,
+) -> Result<(), String> {
+    let is_allowed = match spec.kind {
+        Kind::Connection => matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME"),
         Kind::Scan | Kind::Transaction => false,
         Kind::WithId(command) => command == IdCommand::Get,
         _ => true,
     };
-    queued.keys += verb.keys(command.len()).count();
+    queued.keys += spec.keys(command.len()).count();
     queued.bytes += command.iter().map(<[u8]>::len).sum::<usize>();
-    let error = if !is_allowed {
-        "ERR Command not allowed inside a transaction".into()
-    } else if queued.commands.len() >= QUEUED_MAX {
-        format!("ERR a transaction has at most {QUEUED_MAX} commands")
-    } else if queued.keys > QUEUED_KEYS_MAX {
-        format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys")
-    } else if queued.bytes > bytes_max {
-        format!("ERR a transaction has at most {bytes_max} bytes")
-    } else {
-        queued.commands.push(command.iter().map(Into::into).collect());
-        return Reply::Word("QUEUED");
-    };
-    queued.broken = true;
-    Reply::Error(error)
+    if !is_allowed {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if queued.commands.len() >= QUEUED_MAX {
+        return Err(format!("ERR a transaction has at most {QUEUED_MAX} commands"));
+    }
+    if queued.keys > QUEUED_KEYS_MAX {
+        return Err(format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys"));
+    }
+    if queued.bytes > bytes_max {
+        return Err(format!("ERR a transaction has at most {bytes_max} bytes"));
+    }
+    queued.commands.push(OwnedCommand::new(spec, command));
+    Ok(())
 }

@@ -3,22 +3,24 @@
 use std::borrow::Borrow;
 
 use jeton_auth::AuthError;
-use jeton_core::{ErrorCode, Value};
+use jeton_core::{ErrorCode, OperationError, Value};
 use jeton_engine::EngineError;
 use jeton_resp::reply_writer::Writer;
 
 use crate::error_code::engine_error_code;
 
-/// A reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     Ok,
-    /// A simple string.
     Word(&'static str),
     Integer(i64),
     Bulk(Vec<u8>),
+    /// A verbatim string: a text for people.
+    Text(String),
     Null,
     Array(Vec<Reply>),
+    Set(Vec<Reply>),
+    Map(Vec<(Reply, Reply)>),
     /// An error that begins with its code.
     Error(String),
 }
@@ -32,6 +34,18 @@ pub const OUTCOME_UNKNOWN: &str =
 pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; \
     keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
 
+impl From<&str> for Reply {
+    fn from(text: &str) -> Self {
+        Self::Bulk(text.into())
+    }
+}
+
+impl From<Option<i64>> for Reply {
+    fn from(number: Option<i64>) -> Self {
+        number.map_or(Self::Null, Self::Integer)
+    }
+}
+
 impl Reply {
     pub fn error(text: impl Into<String>) -> Self {
         Self::Error(text.into())
@@ -40,6 +54,11 @@ impl Reply {
     /// The value of a key as a bulk string or null.
     pub fn value(value: Option<&Value>) -> Self {
         value.map_or(Self::Null, |value| Self::Bulk(value.text()))
+    }
+
+    /// The value of a key as an integer, if it is a counter.
+    pub fn counter_or_text(value: Option<&Value>) -> Self {
+        value.and_then(Value::counter).map_or_else(|| Self::value(value), Self::Integer)
     }
 
     pub fn write(&self, writer: &mut Writer<'_>) {
@@ -53,6 +72,15 @@ impl Reply {
                 writer.array(all.len());
                 all.iter().for_each(|one| one.write(writer));
             }
+            Self::Set(all) => {
+                writer.set(all.len());
+                all.iter().for_each(|one| one.write(writer));
+            }
+            Self::Map(pairs) => {
+                writer.map(pairs.len());
+                pairs.iter().flat_map(|(key, value)| [key, value]).for_each(|one| one.write(writer));
+            }
+            Self::Text(text) => writer.verbatim(*b"txt", text.as_bytes()),
             Self::Error(text) => writer.error(text),
         }
     }
@@ -61,10 +89,6 @@ impl Reply {
 /// Error message for a wrong number of arguments. A subcommand is written `command|subcommand`.
 pub fn arity_error(name: &[u8]) -> String {
     format!("ERR wrong number of arguments for '{}' command", shown(name).to_ascii_lowercase())
-}
-
-pub fn wrong_arity(name: &[u8]) -> Reply {
-    Reply::Error(arity_error(name))
 }
 
 /// Bytes of a request for an error message: up to the first zero byte, cut where Redis cuts, and escaped.
@@ -92,7 +116,7 @@ fn escape(bytes: &[u8]) -> String {
     text
 }
 
-pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Reply {
+pub fn unknown_command<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> String {
     let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
     let mut used = 0;
     for argument in arguments {
@@ -103,7 +127,7 @@ pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Re
         text.push_str(&format!("'{}' ", escape(argument)));
         used += argument.len() + 3;
     }
-    Reply::Error(text)
+    text
 }
 
 /// Error message for a failed authentication or authorization.
@@ -122,6 +146,14 @@ pub fn engine_error(error: impl Borrow<EngineError>) -> String {
     }
 }
 
+/// Error message for an operation that breaks a limit.
+pub fn invalid_operation(error: OperationError) -> String {
+    match error {
+        OperationError::SeveralPartitions => CROSS.into(),
+        other => format!("ERR {other}"),
+    }
+}
+
 fn error_line(code: ErrorCode, text: impl std::fmt::Display) -> String {
     format!("{} {text}", code.resp_prefix().unwrap_or("ERR"))
 }
@@ -132,14 +164,10 @@ mod tests {
 
     #[test]
     fn unknown_command_error_matches_redis() {
-        let arguments: [&[u8]; 2] = [b"a", b"b"];
-        let reply = unknown(b"foo", arguments.into_iter());
-        assert_eq!(reply, Reply::error("ERR unknown command 'foo', with args beginning with: 'a' 'b' "));
-        assert_eq!(wrong_arity(b"GET"), Reply::error("ERR wrong number of arguments for 'get' command"));
+        let text = unknown_command(b"foo", [&b"a"[..], b"b"].into_iter());
+        assert_eq!(text, "ERR unknown command 'foo', with args beginning with: 'a' 'b' ");
+        assert_eq!(arity_error(b"GET"), "ERR wrong number of arguments for 'get' command");
         let long = vec![b'x'; 1000];
-        let Reply::Error(text) = unknown(&long, [&long[..], &long[..]].into_iter()) else {
-            panic!("an error")
-        };
-        assert!(text.len() < 400);
+        assert!(unknown_command(&long, [&long[..], &long[..]].into_iter()).len() < 400);
     }
 }

@@ -28,6 +28,8 @@ const PAGE_MAX: usize = 4000;
 /// Keys counted or deleted per step.
 const STRIDE: usize = 1000;
 
+const NO_FLUSH: &str = "ERR deleting all counters is not allowed here; start the server with --allow-flush";
+
 /// Open `SCAN` cursors. A cursor must be a number, so the position in the store is kept here. The oldest are
 /// dropped first; using a dropped cursor is an error.
 #[derive(Debug, Default)]
@@ -54,11 +56,11 @@ impl Cursors {
     }
 }
 
-pub async fn run(verb: &CommandSpec, arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
+pub async fn run(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
     let service = session.service.clone();
-    let right = if verb.name.starts_with("FLUSH") { Right::Admin } else { Right::Read };
+    let right = if spec.name.starts_with("FLUSH") { Right::Admin } else { Right::Read };
     let table = session.table(&service.options.default_table, right)?;
-    match verb.name {
+    match spec.name {
         "SCAN" => scan(arguments, &table, &service).await,
         "DBSIZE" => {
             let (mut keys, mut after) = (0, None);
@@ -73,15 +75,13 @@ pub async fn run(verb: &CommandSpec, arguments: &[Vec<u8>], session: &mut Sessio
             }
         }
         _ => {
-            let modes: [&[u8]; 2] = [b"ASYNC", b"SYNC"];
-            let known = |mode: &Vec<u8>| modes.iter().any(|known| mode.eq_ignore_ascii_case(known));
-            if arguments.len() > 2 || !arguments[1..].iter().all(known) {
+            let is_mode =
+                |mode: &[u8]| mode.eq_ignore_ascii_case(b"ASYNC") || mode.eq_ignore_ascii_case(b"SYNC");
+            if arguments.len() > 2 || !arguments[1..].iter().all(|mode| is_mode(mode)) {
                 return Err(SYNTAX.into());
             }
             if !service.options.allow_flush {
-                let error =
-                    "ERR deleting all counters is not allowed here; start the server with --allow-flush";
-                return Err(error.into());
+                return Err(NO_FLUSH.into());
             }
             service.engine.stored().await.map_err(reply::engine_error)?;
             let mut after = None;
@@ -105,11 +105,11 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
         text => std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()),
     };
     let cursor = cursor.ok_or("ERR invalid cursor")?;
-    let (mut pattern, mut count, mut strings) = (None, PAGE, true);
+    let (mut pattern, mut count, mut strings) = (&b"*"[..], PAGE, true);
     for pair in arguments[2..].chunks(2) {
         let [option, argument] = pair else { return Err(SYNTAX.into()) };
         match &option.to_ascii_uppercase()[..] {
-            b"MATCH" => pattern = Some(&argument[..]),
+            b"MATCH" => pattern = argument,
             b"COUNT" => {
                 count = usize::try_from(integer(argument)?).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             }
@@ -131,7 +131,7 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
     // contains a slash is reported with its table name, because the part before the slash would otherwise be
     // taken for a table. A pattern that may match the table name therefore scans all rows.
     let home = [table.name.as_bytes(), b"/"].concat();
-    let literal = pattern.map_or(&b""[..], |pattern| literal(pattern));
+    let literal = literal(pattern);
     let prefix = if literal.starts_with(&home) || home.starts_with(literal) { b"" } else { literal };
     let (cells, last) = page(service, table, prefix, after, count.min(PAGE_MAX)).await?;
     let next = last.map_or(0, |last| service.cursors.insert(last));
@@ -139,9 +139,8 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
         row if row.contains(&b'/') => [&home[..], &row].concat(),
         row => row,
     });
-    let matching = names.filter(|name| strings && pattern.is_none_or(|pattern| matches(pattern, name)));
-    let names = matching.map(Reply::Bulk).collect();
-    Ok(Reply::Array(vec![Reply::Bulk(next.to_string().into_bytes()), Reply::Array(names)]))
+    let names = names.filter(|name| strings && matches(pattern, name)).map(Reply::Bulk).collect();
+    Ok(Reply::Array(vec![Reply::from(&*next.to_string()), Reply::Array(names)]))
 }
 
 /// Cells of the value store, deleted and expired ones included.
@@ -258,37 +257,28 @@ mod tests {
     #[test]
     fn patterns_match_as_in_redis() {
         let fits = |pattern: &str, name: &str| matches(pattern.as_bytes(), name.as_bytes());
-        for (pattern, name) in [
-            ("*", ""),
-            ("*", "a"),
-            ("a*", "a"),
-            ("a*c", "abbc"),
-            ("*b*", "abc"),
-            ("h?llo", "hello"),
-            ("h[ae]llo", "hallo"),
-            ("h[^e]llo", "hallo"),
-            ("h[a-c]llo", "hbllo"),
-            ("h[c-a]llo", "hbllo"),
-            ("\\*", "*"),
-            ("a\\?", "a?"),
-            ("[\\]]", "]"),
-            ("a**", "a"),
-            ("*a*a*a", "aaa"),
-            ("[abc", "b"),
+        for (pattern, matching, other) in [
+            ("*", ["", "a"], [].as_slice()),
+            ("", ["", ""], &["a"]),
+            ("a", ["a", "a"], &["", "ab"]),
+            ("?", ["a", "?"], &[""]),
+            ("a*", ["a", "ab"], &["b"]),
+            ("a**", ["a", "ab"], &["b"]),
+            ("a*c", ["ac", "abbc"], &["abcd"]),
+            ("*b*", ["b", "abc"], &["ac"]),
+            ("h?llo", ["hello", "hallo"], &["hllo"]),
+            ("h[ae]llo", ["hallo", "hello"], &["hillo"]),
+            ("h[^e]llo", ["hallo", "hillo"], &["hello"]),
+            ("h[a-c]llo", ["hallo", "hbllo"], &["hdllo"]),
+            ("h[c-a]llo", ["hallo", "hbllo"], &["hdllo"]),
+            ("[abc", ["a", "b"], &["d"]),
+            ("[\\]]", ["]", "]"], &["\\"]),
+            ("\\*", ["*", "*"], &["a"]),
+            ("a\\?", ["a?", "a?"], &["ab"]),
+            ("*a*a*a", ["aaa", "abaca"], &["aa"]),
         ] {
-            assert!(fits(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in [
-            ("", "a"),
-            ("a", ""),
-            ("a", "ab"),
-            ("?", ""),
-            ("h[^e]llo", "hello"),
-            ("\\*", "a"),
-            ("*a*a*a*a", "aaa"),
-            ("a*c", "abcd"),
-        ] {
-            assert!(!fits(pattern, name), "{pattern} {name}");
+            assert!(matching.into_iter().all(|name| fits(pattern, name)), "{pattern} {matching:?}");
+            assert!(!other.iter().any(|name| fits(pattern, name)), "{pattern} {other:?}");
         }
         // Matching is not exponential in the number of stars.
         assert!(!fits(&"a*".repeat(50), &"a".repeat(40)));

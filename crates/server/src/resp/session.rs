@@ -7,14 +7,13 @@ use jeton_core::{Catalog, Cell, Column, Table};
 use jeton_engine::{Request, Response, TablesView};
 use jeton_resp::reply_writer::Version;
 
+use super::pipeline::OwnedCommand;
 use super::reply::{self, NO_AUTH};
 use crate::service::Service;
 
 pub struct Session {
     pub service: Arc<Service>,
-    /// Number of the connection, as `CLIENT ID` reports it.
     pub number: u64,
-    /// Address of the client, as `CLIENT INFO` reports it.
     pub peer: String,
     pub version: Version,
     /// Time of the commands in execution, in milliseconds since 1970.
@@ -30,8 +29,7 @@ pub struct Session {
 /// Commands queued since `MULTI`.
 #[derive(Debug, Default)]
 pub struct MultiQueue {
-    pub commands: Vec<Vec<Vec<u8>>>,
-    /// Keys and bytes of the commands.
+    pub commands: Vec<OwnedCommand>,
     pub keys: usize,
     pub bytes: usize,
     /// Whether a command could not be queued, so that `EXEC` fails.
@@ -51,7 +49,6 @@ impl Session {
         Self { service, number, peer, version, millis, name, auth, view, last: None, queued: None }
     }
 
-    /// Returns to the initial state.
     pub fn reset(&mut self) {
         self.auth = self.service.access.anonymous().ok();
         (self.version, self.queued) = (Version::Resp2, None);

@@ -3,7 +3,7 @@
 use jeton_auth::{Access, Grant, Limits, RANDOM_BYTES, Rate, TableRule, TokenStore};
 use jeton_server::Options;
 
-use crate::client::{Client, show, words};
+use crate::client::{Client, words};
 use crate::server::{Server, opaque};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -47,30 +47,36 @@ fn unauthenticated_clients_may_only_authenticate() {
     for request in commands.split(';') {
         assert_eq!(client.run(request), "-NOAUTH Authentication required.", "{request}");
     }
-    assert!(client.run("HELLO 3").starts_with("-NOAUTH HELLO must be called"));
-    for request in ["AUTH wrong", "AUTH default wrong", "HELLO 3 AUTH default wrong"] {
-        assert!(client.run(request).starts_with("-WRONGPASS "), "{request}");
-    }
-    assert_eq!(client.run("GET a"), "-NOAUTH Authentication required.");
-    assert!(client.run("FOO").starts_with("-ERR unknown command"));
+    client.check(
+        "HELLO 3 => -NOAUTH HELLO must be called*
+         AUTH wrong => -WRONGPASS *
+         AUTH default wrong => -WRONGPASS *
+         HELLO 3 AUTH default wrong => -WRONGPASS *
+         GET a => -NOAUTH Authentication required.
+         FOO => -ERR unknown command*",
+    );
     // Unauthenticated clients have lower limits.
-    let mut flooder = server.client();
-    flooder.send(b"*11\r\n");
-    assert_eq!(flooder.read_to_end(), b"-ERR Protocol error: unauthenticated multibulk length\r\n");
-    let mut flooder = server.client();
-    flooder.send(b"*2\r\n$4\r\nAUTH\r\n$20000\r\n");
-    assert_eq!(flooder.read_to_end(), b"-ERR Protocol error: unauthenticated bulk length\r\n");
-
-    assert_eq!(client.run(&format!("AUTH {}", tokens[0])), "OK");
-    assert_eq!(client.run("INCR a"), "1");
-    assert_eq!(client.run("RESET"), "RESET");
-    assert_eq!(client.run("INCR a"), "-NOAUTH Authentication required.");
-    assert!(client.run(&format!("HELLO 3 AUTH default {} SETNAME me", tokens[0])).starts_with('{'));
-    assert_eq!(client.run("CLIENT GETNAME"), "\"me\"");
-    assert_eq!(client.run("INCR a"), "2");
+    for (sent, reply) in [
+        ("*11\r\n", "-ERR Protocol error: unauthenticated multibulk length\r\n"),
+        ("*2\r\n$4\r\nAUTH\r\n$20000\r\n", "-ERR Protocol error: unauthenticated bulk length\r\n"),
+    ] {
+        let mut flooder = server.client();
+        flooder.send(sent.as_bytes());
+        assert_eq!(flooder.read_to_end(), reply.as_bytes());
+    }
     // A failed AUTH keeps the present authentication.
-    assert!(client.run("AUTH wrong").starts_with("-WRONGPASS "));
-    assert_eq!(client.run("INCR a"), "3");
+    let token = &tokens[0];
+    client.check(&format!(
+        "AUTH {token} => OK
+         INCR a => 1
+         RESET => RESET
+         INCR a => -NOAUTH Authentication required.
+         HELLO 3 AUTH default {token} SETNAME me => {{*
+         CLIENT GETNAME => \"me\"
+         INCR a => 2
+         AUTH wrong => -WRONGPASS *
+         INCR a => 3"
+    ));
 }
 
 #[test]
@@ -78,16 +84,11 @@ fn auth_applies_to_later_commands_of_a_pipeline() {
     let (server, tokens) = guarded(&[grant("all", &[("*", "read add admin")])]);
     let mut client = server.client();
     let keys: Vec<String> = (0..30).map(|number| format!("k{number}")).collect();
-    let pipeline =
-        [words("GET a"), words(&format!("AUTH {}", tokens[0])), words(&format!("MGET {}", keys.join(" ")))];
-    client.send(&pipeline.concat());
-    assert_eq!(client.read_raw(), b"-NOAUTH Authentication required.\r\n");
-    assert_eq!(client.read_raw(), b"+OK\r\n");
-    assert!(client.read_raw().starts_with(b"*30\r\n"));
-    client.send(&[words("INCR a"), words("RESET"), words("INCR a")].concat());
-    assert_eq!(client.read_raw(), b":1\r\n");
-    assert_eq!(client.read_raw(), b"+RESET\r\n");
-    assert_eq!(client.read_raw(), b"-NOAUTH Authentication required.\r\n");
+    let (auth, read) = (format!("AUTH {}", tokens[0]), format!("MGET {}", keys.join(" ")));
+    let nothing = format!("[{}]", ["nil"; 30].join(" "));
+    let rejected = "-NOAUTH Authentication required.";
+    assert_eq!(client.pipeline(&["GET a", &auth, &read]), [rejected, "OK", &nothing]);
+    assert_eq!(client.pipeline(&["INCR a", "RESET", "INCR a"]), ["1", "RESET", rejected]);
 }
 
 #[test]
@@ -98,21 +99,21 @@ fn counter_quota_limits_creation() {
     let (mut few, mut free) = (authenticated(&server, &tokens[0]), authenticated(&server, &tokens[1]));
     let used =
         || server.service().access.used().into_iter().find(|used| used.name == "few").unwrap().counters;
-    assert_eq!(few.run("INCR {t}a"), "1");
-    assert_eq!(few.run("INCR {t}a"), "2");
-    assert_eq!(few.run("GET {t}b"), "nil");
     // Refused and rejected operations create nothing.
-    assert_eq!(few.run("JADD other/x 1 ID i1 MIN 5"), "[0 refused]");
-    assert_eq!(few.run("JADD other/x 1 ID i1 MIN 5"), "[0 refused-replayed]");
-    assert!(few.run("JADD other/x 1 ID i1").starts_with("-IDMISMATCH "));
+    few.check(
+        "INCR {t}a => 1
+         INCR {t}a => 2
+         GET {t}b => nil
+         JADD other/x 1 ID i1 MIN 5 => [0 refused]
+         JADD other/x 1 ID i1 MIN 5 => [0 refused-replayed]
+         JADD other/x 1 ID i1 => -IDMISMATCH *",
+    );
     assert_eq!(used(), 1);
     // Within a pipeline the first commands pass, and one counter is charged once.
-    let together = ["INCR {t}b", "INCR {t}b", "INCR {t}c", "INCR {t}d", "INCR {t}a", "GET {t}d"].map(words);
-    few.send(&together.concat());
-    let reply: Vec<String> = (0..6).map(|_| show(&few.read())).collect();
-    assert_eq!(reply[..3], ["1", "2", "1"]);
+    let replies =
+        few.pipeline(&["INCR {t}b", "INCR {t}b", "INCR {t}c", "INCR {t}d", "INCR {t}a", "GET {t}d"]);
     let refused = "-QUOTA this token may create 3 counters, and these would be more";
-    assert_eq!(reply[3..], [refused, "3", "nil"]);
+    assert_eq!(replies, ["1", "2", "1", refused, "3", "nil"]);
     assert_eq!(used(), 3);
     // No other command can create a counter,
     let creating = "SET {t}d 1;SET {t}d text;SET {t}d 1 NX;MSET {t}d 1 {t}e 2;MSET d 1 e 2;APPEND {t}d x;INCREX {t}d;\
@@ -120,22 +121,15 @@ fn counter_quota_limits_creation() {
     for request in creating.split(';') {
         assert_eq!(few.run(request), refused, "{request}");
     }
-    assert_eq!(few.run("MULTI"), "OK");
-    assert_eq!(few.run("INCR {t}a"), "QUEUED");
-    assert_eq!(few.run("INCR {t}d"), "QUEUED");
-    assert_eq!(few.run("EXEC"), refused);
-    assert_eq!(free.run("EXISTS {t}d {t}e d e other/d other/{t}d"), "0");
+    let replies = few.pipeline(&["MULTI", "INCR {t}a", "INCR {t}d", "EXEC"]);
+    assert_eq!(replies, ["OK", "QUEUED", "QUEUED", refused]);
+    free.check("EXISTS {t}d {t}e d e other/d other/{t}d => 0");
     // also not after deleting one, in the same pipeline or later.
-    few.send(&[words("JDEL {t}c"), words("INCR {t}c")].concat());
-    few.read();
-    assert_eq!(show(&few.read()), refused);
-    assert_eq!(few.run("DEL {t}b"), "1");
-    assert_eq!(few.run("INCR {t}b"), refused);
+    assert_eq!(few.pipeline(&["JDEL {t}c", "INCR {t}c"])[1], refused);
+    few.check("DEL {t}b => 1\nINCR {t}b => -QUOTA *");
     // Existing counters of others can be changed.
-    assert_eq!(free.run("INCR {t}d"), "1");
-    assert_eq!(few.run("INCR {t}d"), "2");
-    assert_eq!(few.run("SET {t}a 9"), "OK");
-    assert_eq!(few.run("MSET {t}a 1 {t}d 2"), "OK");
+    free.check("INCR {t}d => 1");
+    few.check("INCR {t}d => 2\nSET {t}a 9 => OK\nMSET {t}a 1 {t}d 2 => OK");
     assert_eq!(used(), 3);
     assert!(server.service().metrics.errors(jeton_core::ErrorCode::Quota) >= 10);
 }
@@ -162,20 +156,13 @@ fn each_command_needs_its_right() {
             }
         }
     }
-    for client in &mut clients {
-        assert_eq!(client.run("PING"), "PONG");
-    }
+    clients.iter_mut().for_each(|client| client.check("PING => PONG"));
     // A transaction without the right has no effect.
-    let adder = &mut clients[1];
-    for (request, reply) in [("MULTI", "OK"), ("INCR {t}a", "QUEUED"), ("GET {t}a", "QUEUED")] {
-        assert_eq!(adder.run(request), reply);
-    }
-    assert!(adder.run("EXEC").starts_with("-NOPERM "));
-    assert_eq!(clients[0].run("GET {t}a"), "nil");
-    assert_eq!(clients[3].run("INCR other/a"), "1");
+    clients[1].check("MULTI => OK\nINCR {t}a => QUEUED\nGET {t}a => QUEUED\nEXEC => -NOPERM *");
+    clients[3].check("INCR other/a => 1");
+    clients[0].check("GET {t}a => nil\nGET none/a => -NOPERM *");
     // A client without a right does not learn whether a table exists.
     assert_eq!(clients[0].run("GET other/a"), clients[0].run("GET none/a"));
-    assert!(clients[0].run("GET none/a").starts_with("-NOPERM "));
 }
 
 #[test]
@@ -220,10 +207,7 @@ fn rate_limit_applies_per_command() {
     };
     assert!(refused.starts_with("-BUSY over the rate limit of this token, try again in"), "{refused}");
     assert!(made <= 20, "{made}");
-    assert_eq!(client.run("PING"), "PONG");
-    assert_eq!(client.run("MULTI"), "OK");
-    assert_eq!(client.run("INCR {t}a"), "QUEUED");
-    assert_eq!(client.run("DISCARD"), "OK");
+    client.check("PING => PONG\nMULTI => OK\nINCR {t}a => QUEUED\nDISCARD => OK");
     assert_eq!(free.run("INCR {t}a"), (5 + made + 1).to_string());
     assert!(server.service().metrics.get(jeton_server::Metric::Throttled) >= 5);
 }

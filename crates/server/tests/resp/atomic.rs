@@ -1,23 +1,26 @@
 //! Conditional commands and transactions are atomic under concurrency.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 
-use jeton_resp::reply_parser::Value;
-
-use crate::client::{Client, show, words};
+use crate::client::Client;
 use crate::server::Server;
 
 const CLIENTS: i64 = 8;
 const ROUNDS: i64 = 60;
 
 /// Repeats a command while the server replies `BUSY`.
-fn retry_busy(client: &mut Client, act: impl Fn(&mut Client) -> Value) -> Value {
+fn retry_busy(client: &mut Client, act: impl Fn(&mut Client) -> String) -> String {
     loop {
         match act(client) {
-            Value::Error(text) if text.starts_with(b"BUSY ") => {}
-            value => return value,
+            reply if reply.starts_with("-BUSY ") => {}
+            reply => return reply,
         }
     }
+}
+
+fn number(reply: &str) -> i64 {
+    reply.trim_matches('"').parse().unwrap()
 }
 
 fn each_client(server: &Server, act: impl Fn(&mut Client, i64) + Sync) {
@@ -34,24 +37,15 @@ fn concurrent_transactions_are_serialized() {
     let server = Server::start();
     each_client(&server, |client, number| {
         for _ in 0..ROUNDS {
-            let reply = retry_busy(client, |client| {
-                let commands = ["MULTI", "INCR {t}a", "INCRBY {t}b 2", "GET {t}a", "EXEC"];
-                client.send(&commands.map(words).concat());
-                (0..4).for_each(|_| drop(client.read()));
-                client.read()
-            });
-            let Value::Array(reply) = reply else { panic!("{reply:?}") };
-            let [Value::Integer(a), Value::Integer(b), Value::Bulk(read)] = &reply[..] else {
-                panic!("{reply:?}")
-            };
-            assert_eq!(*b, 2 * a, "client {number}");
-            assert_eq!(*read, a.to_string().into_bytes());
+            let commands = ["MULTI", "INCR {t}a", "INCRBY {t}b 2", "GET {t}a", "EXEC"];
+            let reply = retry_busy(client, |client| client.pipeline(&commands).remove(4));
+            let a = reply.trim_matches(['[', ']']).split(' ').next().and_then(|a| a.parse::<i64>().ok());
+            let a = a.unwrap_or_else(|| panic!("{reply}"));
+            assert_eq!(reply, format!("[{a} {} \"{a}\"]", 2 * a), "client {number}");
             // A read-only transaction is atomic too.
-            client.send(&[words("MULTI"), words("GET {t}b"), words("GET {t}a"), words("EXEC")].concat());
-            (0..3).for_each(|_| drop(client.read()));
-            let Value::Array(read) = client.read() else { panic!("two values") };
-            let number = |at: usize| show(&read[at]).trim_matches('"').parse::<i64>().unwrap();
-            assert_eq!(number(0), 2 * number(1));
+            let replies = client.pipeline(&["MULTI", "GET {t}b", "GET {t}a", "EXEC"]);
+            let values: Vec<i64> = replies[3].split('"').filter_map(|value| value.parse().ok()).collect();
+            assert_eq!(values[0], 2 * values[1]);
         }
     });
     let sum = CLIENTS * ROUNDS;
@@ -61,23 +55,21 @@ fn concurrent_transactions_are_serialized() {
 #[test]
 fn concurrent_getset_loses_nothing() {
     let server = Server::start();
-    let taken = std::sync::atomic::AtomicI64::new(0);
+    let taken = AtomicI64::new(0);
     each_client(&server, |client, _| {
         for _ in 0..ROUNDS {
             client.run("INCRBY pot 3");
-            let old = retry_busy(client, |client| client.call(&["GETSET", "pot", "0"]));
-            let old: i64 = show(&old).trim_matches('"').parse().unwrap();
-            taken.fetch_add(old, std::sync::atomic::Ordering::Relaxed);
+            let old = retry_busy(client, |client| client.run("GETSET pot 0"));
+            taken.fetch_add(number(&old), Ordering::Relaxed);
         }
     });
-    let left: i64 = server.client().run("GET pot").trim_matches('"').parse().unwrap();
-    assert_eq!(taken.into_inner() + left, 3 * CLIENTS * ROUNDS);
+    assert_eq!(taken.into_inner() + number(&server.client().run("GET pot")), 3 * CLIENTS * ROUNDS);
 }
 
 #[test]
 fn only_one_client_creates_a_key() {
     let server = Server::start();
-    let first = std::sync::atomic::AtomicI64::new(0);
+    let first = AtomicI64::new(0);
     each_client(&server, |client, number| {
         for round in 0..ROUNDS {
             let command = match round % 3 {
@@ -85,15 +77,13 @@ fn only_one_client_creates_a_key() {
                 1 => format!("SET k{round} {number} NX"),
                 _ => format!("DEL k{}", round - 1),
             };
-            let words: Vec<&str> = command.split(' ').collect();
-            let reply = retry_busy(client, |client| client.call(&words));
-            if matches!(reply, Value::Integer(1) | Value::Simple(_)) {
-                first.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if ["1", "OK"].contains(&&*retry_busy(client, |client| client.run(&command))) {
+                first.fetch_add(1, Ordering::Relaxed);
             }
         }
     });
     // A key that is set again after a delete is deleted again or still present.
-    let keys: i64 = server.client().run("DBSIZE").parse().unwrap();
+    let keys = number(&server.client().run("DBSIZE"));
     let count = first.into_inner();
     assert_eq!((count - keys) % 2, 0, "{count} creations, {keys} keys: each key is deleted once or present");
 }
@@ -103,7 +93,7 @@ fn concurrent_append_loses_nothing() {
     let server = Server::start();
     each_client(&server, |client, number| {
         for _ in 0..ROUNDS {
-            retry_busy(client, |client| client.call(&["APPEND", "text", &number.to_string()]));
+            retry_busy(client, |client| client.run(&format!("APPEND text {number}")));
         }
     });
     let mut client = server.client();

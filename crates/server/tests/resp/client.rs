@@ -1,16 +1,13 @@
 //! A client that returns replies together with their bytes.
 
-use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use jeton_resp::reply_parser::{Limits, Parser, Progress, Value};
 
-/// Timeout of a reply.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection.
 pub struct Client {
     pub stream: TcpStream,
     parser: Parser,
@@ -57,12 +54,10 @@ impl Client {
         }
     }
 
-    /// The next reply.
     pub fn read(&mut self) -> Value {
         self.try_read().expect("the server sends a reply").0
     }
 
-    /// The bytes of the next reply.
     pub fn read_raw(&mut self) -> Vec<u8> {
         self.try_read().expect("the server sends a reply").1
     }
@@ -81,7 +76,6 @@ impl Client {
         }
     }
 
-    /// Sends a command and returns the reply.
     pub fn call<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
         self.send(&command(arguments));
         self.read()
@@ -93,13 +87,32 @@ impl Client {
         show(&self.call(&words))
     }
 
-    /// Shuts down the write side.
+    /// Sends the commands in one write and returns their replies.
+    pub fn pipeline(&mut self, commands: &[&str]) -> Vec<String> {
+        self.send(&commands.iter().flat_map(|command| words(command)).collect::<Vec<_>>());
+        commands.iter().map(|_| show(&self.read())).collect()
+    }
+
+    /// Runs the commands of a script, each with the reply it must get: `INCR a => 1`. A `*` at the end of a
+    /// reply stands for any text.
+    #[track_caller]
+    pub fn check(&mut self, script: &str) {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (command, expected) = line.split_once(" => ").expect("a command and its reply");
+            let reply = self.run(command);
+            let is_right = match expected.strip_suffix('*') {
+                Some(prefix) => reply.starts_with(prefix),
+                None => reply == expected,
+            };
+            assert!(is_right, "{command}: {reply} instead of {expected}");
+        }
+    }
+
     pub fn end(&mut self) {
         let _may_be_closed = self.stream.shutdown(Shutdown::Write);
     }
 }
 
-/// Encodes a command.
 pub fn command<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let arguments: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
@@ -127,11 +140,8 @@ pub fn show(value: &Value) -> String {
         Value::Array(values) => list("[", values, "]"),
         Value::Set(values) => list("~[", values, "]"),
         Value::Map(pairs) => {
-            let mut text = String::from("{");
-            for (key, value) in pairs {
-                write!(text, "{} {} ", show(key), show(value)).unwrap();
-            }
-            text + "}"
+            let flat: Vec<Value> = pairs.iter().cloned().flat_map(|(key, value)| [key, value]).collect();
+            list("{", &flat, "}")
         }
         other => format!("{other:?}"),
     }

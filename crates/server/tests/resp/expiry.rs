@@ -39,14 +39,12 @@ fn writes_after_expiry_start_from_an_empty_key() {
     let mut pair = both.pair(2);
     pair.each(|client| {
         // A short-lived counter, as used by rate limiters.
-        assert_eq!(client.run("SET a 100 PX 20"), "OK");
+        client.check("SET a 100 PX 20 => OK");
         eventually("a new counter", || client.run("INCR a").parse::<i64>().unwrap() < 100);
-        assert_eq!(client.run("TTL a"), "-1");
-        assert_eq!(client.run("SET b x PX 20"), "OK");
-        eventually("not a text any more", || client.run("INCR b") == "1");
-        assert_eq!(client.run("SET c x PX 20"), "OK");
+        client.check("TTL a => -1\nSET b x PX 20 => OK");
+        eventually("no longer a text", || client.run("INCR b") == "1");
+        client.check("SET c x PX 20 => OK");
         eventually("nothing to append to", || client.run("EXISTS c") == "0");
-        assert_eq!(client.run("APPEND c y"), "1");
-        assert_eq!(client.run("DEL a b c"), "3");
+        client.check("APPEND c y => 1\nDEL a b c => 3");
     });
 }

@@ -4,7 +4,6 @@ use std::io::{ErrorKind, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton_resp::reply_parser::Value;
 use jeton_server::{Metric, Options, resp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -43,14 +42,15 @@ fn oversized_requests_are_rejected_at_their_header() {
         assert_eq!(client.read_to_end(), b"");
     }
     let mut client = server.client();
-    let reply = client.run(&format!("GET {}", "k".repeat(1025)));
-    assert_eq!(reply, "-ERR the row is longer than 1024 bytes");
-    let reply = client.run(&format!("SET k {}", "v".repeat(65_537)));
-    assert_eq!(reply, "-ERR a cell has at most 65536 bytes, not 65537");
-    assert_eq!(client.run(&format!("SET k {} NX", "v".repeat(65_537))), reply);
-    assert_eq!(client.run(&format!("SET k {}", "v".repeat(65_536))), "OK");
-    assert_eq!(client.run("APPEND k v"), "-ERR a cell has at most 65536 bytes");
-    assert_eq!(client.run("PING"), "PONG");
+    let (key, fits, large) = ("k".repeat(1025), "v".repeat(65_536), "v".repeat(65_537));
+    client.check(&format!(
+        "GET {key} => -ERR the row is longer than 1024 bytes
+         SET k {large} => -ERR a cell has at most 65536 bytes, not 65537
+         SET k {large} NX => -ERR a cell has at most 65536 bytes, not 65537
+         SET k {fits} => OK
+         APPEND k v => -ERR a cell has at most 65536 bytes
+         PING => PONG"
+    ));
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn lingering_close_delivers_the_last_reply() {
 #[test]
 fn transactions_have_at_most_1024_commands() {
     let (_server, mut client) = Server::with_client();
-    client.send(&words("MULTI"));
-    (0..1025).for_each(|_| client.send(&words("INCR {t}a")));
-    assert_eq!(client.read(), Value::Simple(b"OK".into()));
-    (0..1024).for_each(|_| assert_eq!(client.read(), Value::Simple(b"QUEUED".into())));
-    assert_eq!(client.read(), Value::Error(b"ERR a transaction has at most 1024 commands".into()));
+    let mut commands = vec!["INCR {t}a"; 1026];
+    commands[0] = "MULTI";
+    let mut replies = client.pipeline(&commands);
+    assert_eq!(replies.pop().as_deref(), Some("-ERR a transaction has at most 1024 commands"));
+    assert!(replies[0] == "OK" && replies[1..].iter().all(|reply| reply == "QUEUED"), "{replies:?}");
     assert!(client.run("EXEC").starts_with("-EXECABORT "));
     assert_eq!(client.run("GET {t}a"), "nil");
 }
@@ -112,11 +112,7 @@ fn connections_above_the_limit_are_rejected() {
     assert_eq!(turned_away.read_to_end(), b"-ERR max number of clients reached\r\n");
     assert_eq!(server.service().metrics.get(Metric::TurnedAway), 1);
     clients.pop();
-    eventually("another connection is accepted", || {
-        let mut client = server.client();
-        client.send(&words("PING"));
-        client.read() == Value::Simple(b"PONG".into())
-    });
+    eventually("another connection is accepted", || server.client().run("PING") == "PONG");
     assert_eq!(clients[0].run("PING"), "PONG");
 }
 

@@ -1,6 +1,5 @@
 //! Commands that keep most of a large value log the request, not the value.
 
-use crate::client::show;
 use crate::server::Server;
 
 const VALUE_BYTES: usize = 60 << 10;
@@ -10,7 +9,7 @@ const LOGGED_BYTES_MAX: u64 = 1 << 10;
 fn expiry_and_append_do_not_log_the_value() {
     let (server, mut client) = Server::with_client();
     let value = "x".repeat(VALUE_BYTES);
-    assert_eq!(show(&client.call(&["SET", "key", &value])), "OK");
+    assert_eq!(client.run(&format!("SET key {value}")), "OK");
     let far = 4_000_000_000_u64;
     for (command, reply) in [
         ("APPEND key y".to_string(), (VALUE_BYTES + 1).to_string()),
@@ -44,11 +43,9 @@ fn expiry_and_append_do_not_log_the_value() {
 fn expiry_in_a_transaction_logs_the_value_once() {
     let (server, mut client) = Server::with_client();
     let value = "x".repeat(VALUE_BYTES);
-    assert_eq!(show(&client.call(&["SET", "key", &value])), "OK");
+    assert_eq!(client.run(&format!("SET key {value}")), "OK");
     let before = server.service().engine.stats().logged_bytes;
-    assert_eq!(client.run("MULTI"), "OK");
-    assert_eq!(client.run("EXPIRE key 100"), "QUEUED");
-    assert_eq!(client.run("EXEC"), "[1]");
+    assert_eq!(client.pipeline(&["MULTI", "EXPIRE key 100", "EXEC"]), ["OK", "QUEUED", "[1]"]);
     let logged = server.service().engine.stats().logged_bytes - before;
     assert!(logged < VALUE_BYTES as u64 + LOGGED_BYTES_MAX, "logged {logged} bytes");
 }
@@ -56,18 +53,20 @@ fn expiry_in_a_transaction_logs_the_value_once() {
 #[test]
 fn expiry_and_append_survive_a_restart() {
     let (mut server, mut client) = Server::with_client();
-    assert_eq!(client.run("SET a 1"), "OK");
-    assert_eq!(client.run("APPEND a 2"), "2");
-    assert_eq!(client.run("PEXPIREAT a 4000000000000 NX"), "1");
-    assert_eq!(client.run("APPEND b text"), "4");
-    assert_eq!(client.run("PEXPIREAT b 4000000000000"), "1");
-    assert_eq!(client.run("PERSIST b"), "1");
-    server.restart();
-    let mut client = server.client();
-    assert_eq!(client.run("INCR a"), "13");
-    assert_eq!(client.run("PEXPIRETIME a"), "4000000000000");
-    assert_eq!(client.run("GET b"), "\"text\"");
-    assert_eq!(client.run("TTL b"), "-1");
+    client.check(
+        "SET a 1 => OK
+         APPEND a 2 => 2
+         PEXPIREAT a 4000000000000 NX => 1
+         APPEND b text => 4
+         PEXPIREAT b 4000000000000 => 1
+         PERSIST b => 1",
+    );
+    server.reconnect(client, true).check(
+        "INCR a => 13
+         PEXPIRETIME a => 4000000000000
+         GET b => \"text\"
+         TTL b => -1",
+    );
 }
 
 /// The value of an event is the counter. The result of an append is a length and must not be reported as one.

@@ -3,9 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use jeton_resp::reply_parser::Value;
-
-use crate::client::{command, words};
+use crate::client::{show, words};
 use crate::server::Server;
 
 #[test]
@@ -25,25 +23,19 @@ fn ten_thousand_commands_in_one_write() {
     thread::scope(|scope| {
         scope.spawn(move || std::io::Write::write_all(&mut sending, &commands).unwrap());
         for number in 0..2000 {
-            assert_eq!(client.read(), Value::Integer(number + 1));
-            assert_eq!(client.read(), Value::Bulk((number + 1).to_string().into()));
-            assert_eq!(client.read(), Value::Simple(b"OK".into()));
-            assert_eq!(client.read(), Value::Bulk(b"hello".into()));
-            assert_eq!(client.read(), Value::Integer(1));
+            let replies = [(); 5].map(|()| show(&client.read()));
+            let count = (number + 1).to_string();
+            assert_eq!(replies, [&*count, &format!("\"{count}\""), "OK", "\"hello\"", "1"]);
         }
     });
     assert_eq!(client.run("GET {t}a"), "\"2000\"");
     assert!(client.run("NONSENSE").starts_with("-ERR unknown command"));
     // Each command has a latency, whether it ran in a batch or on its own.
-    let mut counts = Vec::new();
-    let visited: Result<(), ()> = server.service().metrics.visit_commands(|name, latencies| {
-        counts.extend(latencies.snapshot().map(|found| (name.to_owned(), found.count)));
-        Ok(())
-    });
-    visited.unwrap();
+    let metrics = &server.service().metrics;
+    let counts = metrics.commands().filter_map(|(name, latencies)| Some((name, latencies.snapshot()?.count)));
     let expected =
         [("DEL", 2000), ("ECHO", 2000), ("GET", 2001), ("INCR", 2000), ("SET", 2000), ("unknown", 1)];
-    assert_eq!(counts, expected.map(|(name, number)| (name.to_owned(), number)));
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -55,10 +47,8 @@ fn commands_in_single_bytes() {
         // One byte per packet.
         thread::sleep(Duration::from_micros(200));
     }
-    assert_eq!(client.read(), Value::Simple(b"OK".into()));
-    assert_eq!(client.read(), Value::Integer(12));
-    assert_eq!(client.read(), Value::Bulk(b"12".into()));
-    assert_eq!(client.read(), Value::Bulk(b"hello".into()));
+    let replies = [(); 4].map(|()| show(&client.read()));
+    assert_eq!(replies, ["OK", "12", "\"12\"", "\"hello\""]);
 }
 
 #[test]
@@ -80,20 +70,9 @@ fn commands_of_a_connection_run_in_order() {
     let (_server, mut client) = Server::with_client();
     for round in 0..50 {
         let key = format!("key{round}");
-        let all = [
-            vec!["SET", &key, "1"],
-            vec!["INCR", &key],
-            vec!["APPEND", &key, "0"],
-            vec!["INCRBY", &key, "5"],
-            vec!["GETSET", &key, "x"],
-            vec!["STRLEN", &key],
-            vec!["DEL", &key],
-            vec!["EXISTS", &key],
-            vec!["INCR", &key],
-        ];
-        let bytes: Vec<u8> = all.iter().flat_map(|one| command(one)).collect();
-        client.send(&bytes);
-        let replies: Vec<String> = all.iter().map(|_| crate::client::show(&client.read())).collect();
+        let commands = "SET _ 1;INCR _;APPEND _ 0;INCRBY _ 5;GETSET _ x;STRLEN _;DEL _;EXISTS _;INCR _";
+        let commands = commands.replace('_', &key);
+        let replies = client.pipeline(&commands.split(';').collect::<Vec<_>>());
         assert_eq!(replies, ["OK", "2", "2", "25", "\"25\"", "1", "1", "0", "1"]);
     }
 }
@@ -101,16 +80,14 @@ fn commands_of_a_connection_run_in_order() {
 #[test]
 fn many_keys_in_one_command() {
     let (_server, mut client) = Server::with_client();
-    let keys: Vec<String> = (0..20_000).map(|number| format!("k{number}")).collect();
-    let mut set = vec!["MSET"];
-    keys.iter().for_each(|key| set.extend([key.as_str(), "7"]));
-    assert_eq!(client.call(&set), Value::Simple(b"OK".into()));
-    let mut get = vec!["MGET"];
-    get.extend(keys.iter().map(String::as_str));
-    assert_eq!(client.call(&get), Value::Array(vec![Value::Bulk(b"7".into()); keys.len()]));
-    get[0] = "EXISTS";
-    assert_eq!(client.call(&get), Value::Integer(keys.len() as i64));
-    get[0] = "DEL";
-    assert_eq!(client.call(&get), Value::Integer(keys.len() as i64));
-    assert_eq!(client.run("DBSIZE"), "0");
+    let keys: String = (0..20_000).map(|number| format!(" k{number}")).collect();
+    let pairs: String = (0..20_000).map(|number| format!(" k{number} 7")).collect();
+    let values = ["\"7\""; 20_000].join(" ");
+    client.check(&format!(
+        "MSET{pairs} => OK
+         MGET{keys} => [{values}]
+         EXISTS{keys} => 20000
+         DEL{keys} => 20000
+         DBSIZE => 0"
+    ));
 }

@@ -4,32 +4,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jeton_testkit::Rng;
+
 use crate::client::command;
 use crate::redis::Both;
-use crate::redis_parity::integer;
+use crate::redis_parity::{integer, near, split};
 
 const COMMANDS: usize = 6000;
 const PIPELINE_MAX: u64 = 40;
-
-/// Deterministic random numbers (SplitMix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-
-    fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-}
 
 #[test]
 fn random_commands_match_redis() {
@@ -43,18 +25,17 @@ fn random_commands_match_redis() {
         println!("JETON_RESP_SEED={seed} in RESP{version}");
         both.flush();
         let mut pair = both.pair(version);
-        let mut grammar = Grammar { random: Random(seed), in_transaction: false, later: 0 };
+        let mut grammar = Grammar { rng: Rng::new(seed), in_transaction: false, later: 0 };
         let mut done: Vec<String> = Vec::new();
         while done.len() < COMMANDS {
-            let commands: Vec<_> =
-                (0..=grammar.random.below(PIPELINE_MAX)).map(|_| grammar.command()).collect();
-            let bytes: Vec<u8> = commands.iter().flat_map(|one| command(one)).collect();
+            let lines: Vec<_> = (0..=grammar.rng.below(PIPELINE_MAX)).map(|_| grammar.command()).collect();
+            let bytes: Vec<u8> = lines.iter().flat_map(|line| command(&split(line))).collect();
             pair.each(|client| client.send(&bytes));
-            for one in commands {
-                let text: Vec<String> = one.iter().map(|word| word.escape_ascii().to_string()).collect();
-                done.push(text.join(" "));
+            for line in lines {
                 let (redis, jeton) = (pair.redis.read_raw(), pair.jeton.read_raw());
-                if !alike(&one[0], &redis, &jeton) {
+                let is_alike = alike(&line, &redis, &jeton);
+                done.push(line);
+                if !is_alike {
                     let before = done[done.len().saturating_sub(40)..].join("\n");
                     let (redis, jeton) = (redis.escape_ascii(), jeton.escape_ascii());
                     panic!("seed {seed} in RESP{version}, after\n{before}\nredis: {redis}\njeton: {jeton}");
@@ -65,178 +46,159 @@ fn random_commands_match_redis() {
 }
 
 /// Equal bytes, or times that are close to each other.
-fn alike(name: &[u8], redis: &[u8], jeton: &[u8]) -> bool {
-    let slack = match name {
-        b"TTL" | b"EXPIRETIME" => 2,
-        b"PTTL" | b"PEXPIRETIME" => 2000,
-        // The replies of a transaction are in one array.
-        b"EXEC" => {
-            let lines =
-                |raw: &[u8]| String::from_utf8_lossy(raw).lines().map(str::to_owned).collect::<Vec<_>>();
-            let (redis, jeton) = (lines(redis), lines(jeton));
-            let mut pairs = redis.iter().zip(&jeton);
-            return redis.len() == jeton.len()
-                && pairs
-                    .all(|(redis, jeton)| redis == jeton || near(redis.as_bytes(), jeton.as_bytes(), 2000));
-        }
-        _ => return redis == jeton,
+fn alike(line: &str, redis: &[u8], jeton: &[u8]) -> bool {
+    // Small numbers are not times.
+    let is_time = |raw: &[u8]| integer(raw).is_some_and(|number| number > 100);
+    let close = |redis: &[u8], jeton: &[u8], tolerance| {
+        redis == jeton || is_time(redis) && is_time(jeton) && near(redis, jeton, tolerance)
     };
-    redis == jeton || near(redis, jeton, slack)
-}
-
-fn near(redis: &[u8], jeton: &[u8], slack: u64) -> bool {
-    match (integer(redis), integer(jeton)) {
-        // Small numbers are not times.
-        (Some(redis), Some(jeton)) => redis > 100 && jeton > 100 && redis.abs_diff(jeton) <= slack,
-        _ => false,
+    match line.split(' ').next() {
+        Some("TTL" | "EXPIRETIME") => close(redis, jeton, 2),
+        Some("PTTL" | "PEXPIRETIME") => close(redis, jeton, 2000),
+        // The replies of a transaction are in one array.
+        Some("EXEC") => {
+            let lines = |raw: &[u8]| raw.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+            let (redis, jeton) = (lines(redis), lines(jeton));
+            redis.len() == jeton.len()
+                && redis.iter().zip(&jeton).all(|(redis, jeton)| close(redis, jeton, 2000))
+        }
+        _ => redis == jeton,
     }
 }
 
+/// Generates commands in the form of the case files.
 struct Grammar {
-    random: Random,
+    rng: Rng,
     in_transaction: bool,
     /// Makes each time to live longer than the one before: equal ones would make `GT` and `LT` depend on
     /// timing.
     later: u64,
 }
 
-type Words = Vec<Vec<u8>>;
-
 impl Grammar {
-    fn key(&mut self) -> Vec<u8> {
-        self.random.pick(&["{t}a", "{t}b", "{t}c", "{t}d", "{t}\0e"]).into()
+    fn one_in(&mut self, times: u64) -> bool {
+        self.rng.below(times) == 0
     }
 
-    fn value(&mut self) -> Vec<u8> {
-        if self.random.one_in(2) {
+    fn pick(&mut self, from: &[&'static str]) -> &'static str {
+        from[self.rng.index(from.len())]
+    }
+
+    fn key(&mut self) -> &'static str {
+        self.pick(&["{t}a", "{t}b", "{t}c", "{t}d", r#""{t}\x00e""#])
+    }
+
+    fn value(&mut self) -> String {
+        if self.one_in(2) {
             return self.number();
         }
-        let texts: [&[u8]; 7] = [b"", b"abc", b"\x00\xff\r\n", b" 1", b"007", b"-0", b"9223372036854775808"];
-        self.random.pick(&texts).into()
+        let texts = [r#""""#, "abc", r#""\x00\xff\r\n""#, r#"" 1""#, "007", "-0", "9223372036854775808"];
+        self.pick(&texts).into()
     }
 
-    fn number(&mut self) -> Vec<u8> {
-        match self.random.below(12) {
+    fn number(&mut self) -> String {
+        match self.rng.below(12) {
             0 => i64::MAX.to_string(),
             1 => i64::MIN.to_string(),
             2 => "x".into(),
             3 => (i64::MAX - 5).to_string(),
             4 => (i64::MIN + 5).to_string(),
-            _ => (self.random.below(41) as i64 - 20).to_string(),
+            _ => (self.rng.below(41) as i64 - 20).to_string(),
         }
-        .into_bytes()
     }
 
     /// A time to live in the far future, or an invalid one.
-    fn life(&mut self, unit: u64) -> Vec<u8> {
+    fn life(&mut self, unit: u64) -> String {
         self.later += 1;
-        match self.random.below(10) {
-            0 => b"-1".to_vec(),
-            1 => b"0".to_vec(),
-            2 => b"x".to_vec(),
-            3 => b"9223372036854775807".to_vec(),
-            _ => ((100_000 + self.later * 100) * unit).to_string().into_bytes(),
+        if self.rng.below(10) < 4 {
+            return self.pick(&["-1", "0", "x", "9223372036854775807"]).into();
         }
+        ((100_000 + self.later * 100) * unit).to_string()
     }
 
     /// An expiry time in the far future or the past.
-    fn end(&mut self, unit: u64) -> Vec<u8> {
-        match self.random.below(8) {
-            0 => b"1".to_vec(),
-            1 => b"-5".to_vec(),
-            _ => ((4_000_000_000 + self.random.below(20)) * unit).to_string().into_bytes(),
+    fn end(&mut self, unit: u64) -> String {
+        if self.one_in(4) {
+            return self.pick(&["1", "-5"]).into();
+        }
+        ((4_000_000_000 + self.rng.below(20)) * unit).to_string()
+    }
+
+    fn end_option(&mut self) -> String {
+        match self.rng.below(8) {
+            0 => format!(" EX {}", self.life(1)),
+            1 => format!(" PX {}", self.life(1000)),
+            2 => format!(" EXAT {}", self.end(1)),
+            3 => format!(" PXAT {}", self.end(1000)),
+            _ => String::new(),
         }
     }
 
-    fn end_options(&mut self, words: &mut Words) {
-        match self.random.below(8) {
-            0 => words.extend([b"EX".to_vec(), self.life(1)]),
-            1 => words.extend([b"PX".to_vec(), self.life(1000)]),
-            2 => words.extend([b"EXAT".to_vec(), self.end(1)]),
-            3 => words.extend([b"PXAT".to_vec(), self.end(1000)]),
-            _ => {}
-        }
+    /// Each option with a probability of 1 / `times`.
+    fn options(&mut self, from: &[&str], times: u64) -> String {
+        from.iter().filter(|_| self.one_in(times)).map(|option| format!(" {option}")).collect()
     }
 
-    fn command(&mut self) -> Words {
-        let word = |text: &str| text.as_bytes().to_vec();
-        match self.random.below(40) {
+    fn command(&mut self) -> String {
+        match self.rng.below(40) {
             0 if !self.in_transaction => {
                 self.in_transaction = true;
-                return vec![word("MULTI")];
+                return "MULTI".into();
             }
             1..=4 if self.in_transaction => {
                 self.in_transaction = false;
-                let end = if self.random.one_in(6) { "DISCARD" } else { "EXEC" };
-                return vec![word(end)];
+                return if self.one_in(6) { "DISCARD".into() } else { "EXEC".into() };
             }
-            5 if self.random.one_in(5) => {
-                let name = self.random.pick(&["GET", "FOO", "MULTI", "EXEC", "DISCARD"]);
+            5 if self.one_in(5) => {
+                let name = self.pick(&["GET", "FOO", "MULTI", "EXEC", "DISCARD"]);
                 self.in_transaction = match name {
                     "MULTI" => true,
                     "EXEC" | "DISCARD" => false,
                     _ => self.in_transaction,
                 };
-                return vec![word(name)];
+                return name.into();
             }
             _ => {}
         }
-        let mut words = Words::new();
         const NAMES: &str = "INCR DECR INCRBY DECRBY GET SET SETNX SETEX PSETEX GETSET GETDEL GETEX APPEND STRLEN \
             GETRANGE MGET MSET MSETNX DEL UNLINK EXISTS TOUCH TYPE TTL PTTL EXPIRETIME PEXPIRETIME EXPIRE PEXPIRE \
             EXPIREAT PEXPIREAT PERSIST PING ECHO INCR INCRBY GET SET SET";
-        let names: Vec<&str> = NAMES.split(' ').collect();
-        let name = self.random.pick(&names);
-        words.push(word(name));
-        if self.random.one_in(60) {
+        let name = self.pick(&NAMES.split(' ').collect::<Vec<_>>());
+        if self.one_in(60) {
             // Usually too few arguments.
-            return words;
+            return name.into();
         }
-        match name {
-            "PING" => return words,
-            "ECHO" => words.push(self.value()),
+        let key = self.key();
+        let expire_options = ["NX", "XX", "GT", "LT"];
+        let mut line = match name {
+            "PING" => return name.into(),
+            "ECHO" => format!("{name} {}", self.value()),
             "MGET" | "DEL" | "UNLINK" | "EXISTS" | "TOUCH" => {
-                (0..=self.random.below(4)).for_each(|_| words.push(self.key()));
+                (0..=self.rng.below(4)).fold(name.to_owned(), |line, _| line + " " + self.key())
             }
-            "MSET" | "MSETNX" => {
-                (0..=self.random.below(3)).for_each(|_| words.extend([self.key(), self.value()]))
-            }
-            _ => words.push(self.key()),
-        }
-        match name {
-            "INCRBY" | "DECRBY" => words.push(self.number()),
-            "SETNX" | "GETSET" | "APPEND" => words.push(self.value()),
-            "SETEX" => words.extend([self.life(1), self.value()]),
-            "PSETEX" => words.extend([self.life(1000), self.value()]),
-            "GETRANGE" => words.extend([self.number(), self.number()]),
-            "GETEX" if self.random.one_in(5) => words.push(word("PERSIST")),
-            "GETEX" => self.end_options(&mut words),
+            "MSET" | "MSETNX" => (0..=self.rng.below(3))
+                .fold(name.to_owned(), |line, _| format!("{line} {} {}", self.key(), self.value())),
+            "INCRBY" | "DECRBY" => format!("{name} {key} {}", self.number()),
+            "SETNX" | "GETSET" | "APPEND" => format!("{name} {key} {}", self.value()),
+            "SETEX" => format!("{name} {key} {} {}", self.life(1), self.value()),
+            "PSETEX" => format!("{name} {key} {} {}", self.life(1000), self.value()),
+            "GETRANGE" => format!("{name} {key} {} {}", self.number(), self.number()),
+            "GETEX" if self.one_in(5) => format!("{name} {key} PERSIST"),
+            "GETEX" => format!("{name} {key}{}", self.end_option()),
             "SET" => {
-                words.push(self.value());
-                self.end_options(&mut words);
-                for option in ["NX", "XX", "GET", "KEEPTTL"] {
-                    if self.random.one_in(7) {
-                        words.push(word(option));
-                    }
-                }
+                let (value, end) = (self.value(), self.end_option());
+                format!("{name} {key} {value}{end}{}", self.options(&["NX", "XX", "GET", "KEEPTTL"], 7))
             }
-            "EXPIRE" => words.push(self.life(1)),
-            "PEXPIRE" => words.push(self.life(1000)),
-            "EXPIREAT" => words.push(self.end(1)),
-            "PEXPIREAT" => words.push(self.end(1000)),
-            _ => {}
-        }
-        if name.contains("EXPIRE") && !name.ends_with("TIME") {
-            for option in ["NX", "XX", "GT", "LT"] {
-                if self.random.one_in(6) {
-                    words.push(word(option));
-                }
-            }
-        }
-        if self.random.one_in(100) {
+            "EXPIRE" => format!("{name} {key} {}{}", self.life(1), self.options(&expire_options, 6)),
+            "PEXPIRE" => format!("{name} {key} {}{}", self.life(1000), self.options(&expire_options, 6)),
+            "EXPIREAT" => format!("{name} {key} {}{}", self.end(1), self.options(&expire_options, 6)),
+            "PEXPIREAT" => format!("{name} {key} {}{}", self.end(1000), self.options(&expire_options, 6)),
+            _ => format!("{name} {key}"),
+        };
+        if self.one_in(100) {
             // One too many; a key, so that commands that take any number of keys stay in their partition.
-            words.push(self.key());
+            line = line + " " + self.key();
         }
-        words
+        line
     }
 }

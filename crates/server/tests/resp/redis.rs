@@ -62,7 +62,6 @@ impl Drop for Redis {
     }
 }
 
-/// Both servers.
 pub struct Both {
     pub redis: Redis,
     pub jeton: Server,
@@ -83,13 +82,11 @@ impl Both {
         pair
     }
 
-    /// Deletes all keys of both servers.
     pub fn flush(&self) {
         self.pair(2).each(|client| assert_eq!(client.run("FLUSHALL"), "OK"));
     }
 }
 
-/// A connection to each server.
 pub struct Pair {
     pub redis: Client,
     pub jeton: Client,

@@ -5,14 +5,16 @@
 //! | line | meaning |
 //! |---|---|
 //! | `== title` | deletes all keys and opens a new connection |
-//! | `SET a "b c"` | a command; in quotes are `\n`, `\r`, `\t`, `\\`, `\"` and `\xff` |
+//! | `SET a "b c"` | a command, quoted as an inline command |
 //! | `~5 TTL a` | a number that may differ by at most 5 |
 //! | `! reason; SET a b` | the replies must differ, for this reason |
-//! | `% text` | sends these bytes with escapes; compares one reply |
-//! | `%% text` | sends these bytes with escapes; compares all bytes until the connection is closed |
+//! | `% text` | sends the bytes of the text in double quotes; compares one reply |
+//! | `%% text` | the same; compares all bytes until the connection is closed |
 //! | `a*70000` in a command | the byte repeated 70000 times |
 
 use std::fmt::Write as _;
+
+use jeton_resp::request_parser::{Args, Limits, Parser, Progress};
 
 use crate::client::command;
 use crate::redis::{Both, Pair};
@@ -56,42 +58,38 @@ fn replies_match_redis() {
 }
 
 fn compare(pair: &mut Pair, line: &str) -> Result<(), String> {
-    let shown = |redis: &[u8], jeton: &[u8]| {
-        Err(format!("    redis: {}\n    jeton: {}", redis.escape_ascii(), jeton.escape_ascii()))
+    let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let (mut tolerance, mut differ) = (0, false);
+    let [redis, jeton] = match kind {
+        "%%" => {
+            pair.each(|client| client.send(&unescape(rest)));
+            pair.each(|client| client.end());
+            [pair.redis.read_to_end(), pair.jeton.read_to_end()]
+        }
+        "%" => pair.run(&unescape(rest)),
+        "!" => {
+            differ = true;
+            let (_reason, request) = rest.split_once("; ").expect("a reason and a command");
+            pair.run(&command(&split(request)))
+        }
+        _ if kind.starts_with('~') => {
+            tolerance = kind[1..].parse().expect("a number");
+            pair.run(&command(&split(rest)))
+        }
+        _ => pair.run(&command(&split(line))),
     };
-    if let Some(text) = line.strip_prefix("%% ") {
-        pair.each(|client| client.send(&unescape(text)));
-        pair.each(|client| client.end());
-        let (redis, jeton) = (pair.redis.read_to_end(), pair.jeton.read_to_end());
-        return if redis == jeton { Ok(()) } else { shown(&redis, &jeton) };
+    if differ != (redis == jeton || near(&redis, &jeton, tolerance)) {
+        return Ok(());
     }
-    if let Some(text) = line.strip_prefix("% ") {
-        let [redis, jeton] = pair.run(&unescape(text));
-        return if redis == jeton { Ok(()) } else { shown(&redis, &jeton) };
+    Err(format!("    redis: {}\n    jeton: {}", redis.escape_ascii(), jeton.escape_ascii()))
+}
+
+/// Whether both are integer replies that differ by at most `tolerance`.
+pub fn near(redis: &[u8], jeton: &[u8], tolerance: u64) -> bool {
+    match (integer(redis), integer(jeton)) {
+        (Some(redis), Some(jeton)) => redis.abs_diff(jeton) <= tolerance,
+        _ => false,
     }
-    if let Some(rest) = line.strip_prefix("! ") {
-        let (reason, request) = rest.split_once("; ").expect("a reason and a command");
-        let [redis, jeton] = pair.run(&command(&split(request)));
-        assert!(!reason.is_empty());
-        return if redis != jeton {
-            Ok(())
-        } else {
-            Err(format!("    the same, by now: {}", redis.escape_ascii()))
-        };
-    }
-    if let Some(rest) = line.strip_prefix('~') {
-        let (tolerance, request) = rest.split_once(' ').expect("a number and a command");
-        let [redis, jeton] = pair.run(&command(&split(request)));
-        let near = match (integer(&redis), integer(&jeton)) {
-            (Some(redis), Some(jeton)) => {
-                redis.abs_diff(jeton) <= tolerance.parse::<u64>().expect("a number")
-            }
-            _ => false,
-        };
-        return if near { Ok(()) } else { shown(&redis, &jeton) };
-    }
-    let [redis, jeton] = pair.run(&command(&split(line)));
-    if redis == jeton { Ok(()) } else { shown(&redis, &jeton) }
 }
 
 /// The number of an integer reply.
@@ -99,59 +97,25 @@ pub fn integer(raw: &[u8]) -> Option<i64> {
     std::str::from_utf8(raw.strip_prefix(b":")?).ok()?.trim_end().parse().ok()
 }
 
-/// Splits a line into words; a quoted text is one word.
-fn split(line: &str) -> Vec<Vec<u8>> {
-    let mut words = Vec::new();
-    let mut rest = line.trim();
-    while !rest.is_empty() {
-        let (word, after) = if let Some(quoted) = rest.strip_prefix('"') {
-            let mut end = 0;
-            let bytes = quoted.as_bytes();
-            while bytes[end] != b'"' {
-                end += if bytes[end] == b'\\' { 2 } else { 1 };
-            }
-            (unescape(&quoted[..end]), &quoted[end + 1..])
-        } else {
-            let end = rest.find(' ').unwrap_or(rest.len());
-            (repeated(&rest[..end]), &rest[end..])
-        };
-        words.push(word);
-        rest = after.trim_start();
+/// Splits a line into words as the server does with an inline command.
+pub fn split(line: &str) -> Vec<Vec<u8>> {
+    let (input, mut args) = (format!("{line}\n"), Args::default());
+    match Parser::new(Limits::default()).next(input.as_bytes(), &mut args) {
+        Ok(Progress::Command { command, .. }) => command.iter().map(repeated).collect(),
+        other => panic!("{line}: {other:?}"),
     }
-    words
 }
 
 /// `a*5` is `aaaaa`; everything else is itself.
-fn repeated(word: &str) -> Vec<u8> {
-    match word.split_once('*') {
-        Some((one, times))
-            if one.len() == 1 && !times.is_empty() && times.bytes().all(|b| b.is_ascii_digit()) =>
-        {
-            one.repeat(times.parse().expect("digits")).into_bytes()
+fn repeated(word: &[u8]) -> Vec<u8> {
+    match word {
+        [byte, b'*', times @ ..] if !times.is_empty() && times.iter().all(u8::is_ascii_digit) => {
+            vec![*byte; std::str::from_utf8(times).unwrap().parse().unwrap()]
         }
         _ => word.into(),
     }
 }
 
 fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = text.bytes();
-    let mut out = Vec::new();
-    while let Some(byte) = bytes.next() {
-        if byte != b'\\' {
-            out.push(byte);
-            continue;
-        }
-        out.push(match bytes.next().expect("something after a backslash") {
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'x' => {
-                let mut digit =
-                    || char::from(bytes.next().expect("a digit")).to_digit(16).expect("a digit") as u8;
-                digit() << 4 | digit()
-            }
-            other => other,
-        });
-    }
-    out
+    split(&format!("\"{text}\"")).concat()
 }

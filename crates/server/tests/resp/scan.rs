@@ -36,28 +36,28 @@ fn set_all(client: &mut Client, keys: impl Iterator<Item = String>) {
 #[test]
 fn a_scan_reports_every_key_that_stays() {
     let (server, mut client) = Server::with_client();
-    let (mut stay, mut go) = (BTreeSet::new(), BTreeSet::new());
+    let (mut kept, mut temporary) = (BTreeSet::new(), BTreeSet::new());
     for number in 0..3000 {
-        stay.insert(format!("stay{number}"));
-        go.insert(format!("go{number}"));
+        kept.insert(format!("kept{number}"));
+        temporary.insert(format!("temporary{number}"));
     }
-    set_all(&mut client, stay.iter().chain(&go).cloned());
+    set_all(&mut client, kept.iter().chain(&temporary).cloned());
     assert_eq!(client.run("DBSIZE"), "6000");
 
     let mut other = server.client();
     let (mut cursor, mut reply) = page(&mut client, "0", "COUNT 50");
-    let mut leaving = go.iter();
-    let mut come = 0;
-    let mut gone = BTreeSet::new();
+    let mut to_delete = temporary.iter();
+    let mut added = 0;
+    let mut deleted = BTreeSet::new();
     while cursor != "0" {
         // Another client deletes and adds keys between the pages.
-        for key in leaving.by_ref().take(40) {
+        for key in to_delete.by_ref().take(40) {
             assert_eq!(other.run(&format!("DEL {key}")), "1");
-            gone.insert(key.clone());
+            deleted.insert(key.clone());
         }
-        set_all(&mut other, (0..40).map(|number| format!("come{}", come + number)));
-        come += 40;
-        let before = gone.clone();
+        set_all(&mut other, (0..40).map(|number| format!("added{}", added + number)));
+        added += 40;
+        let before = deleted.clone();
         let (next, keys) = page(&mut client, &cursor, "COUNT 50");
         assert!(keys.len() <= 50);
         for key in &keys {
@@ -67,11 +67,11 @@ fn a_scan_reports_every_key_that_stays() {
         cursor = next;
     }
     let reply: BTreeSet<String> = reply.into_iter().collect();
-    for key in &stay {
+    for key in &kept {
         assert!(reply.contains(key), "{key} was not reported");
     }
-    assert!(gone.len() > 1000 && come > 1000, "{} {come}", gone.len());
-    let now = 6000 - gone.len() + come;
+    assert!(deleted.len() > 1000 && added > 1000, "{} {added}", deleted.len());
+    let now = 6000 - deleted.len() + added;
     assert_eq!(client.run("DBSIZE"), now.to_string());
     let all = scan_all(&mut client, "COUNT 4000");
     assert_eq!(all.len(), now);
@@ -87,16 +87,20 @@ fn match_and_type_filter_keys() {
     set_all(&mut client, (0..50).map(|number| format!("item[{number}]")));
     set_all(&mut client, (0..9).map(|number| format!("other/{number}")));
     assert_eq!(client.run("DBSIZE"), "350");
-    assert_eq!(scan_all(&mut client, "MATCH user:* COUNT 7").len(), 300);
-    assert_eq!(scan_all(&mut client, "MATCH user:1?").len(), 10);
+    for (options, keys) in [
+        ("MATCH user:* COUNT 7", 300),
+        ("MATCH user:1?", 10),
+        ("MATCH [i]tem* COUNT 20", 50),
+        ("TYPE string", 350),
+        ("TYPE hash", 0),
+        ("MATCH nothing*", 0),
+        ("MATCH other*", 0),
+    ] {
+        assert_eq!(scan_all(&mut client, options).len(), keys, "{options}");
+    }
     assert_eq!(scan_all(&mut client, "MATCH *:1 COUNT 1000"), ["user:1"]);
     assert_eq!(scan_all(&mut client, "MATCH user:7"), ["user:7"]);
     assert_eq!(scan_all(&mut client, "MATCH item\\[1\\] COUNT 20"), ["item[1]"]);
-    assert_eq!(scan_all(&mut client, "MATCH [i]tem* COUNT 20").len(), 50);
-    assert_eq!(scan_all(&mut client, "TYPE string").len(), 350);
-    assert_eq!(scan_all(&mut client, "TYPE hash").len(), 0);
-    assert_eq!(scan_all(&mut client, "MATCH nothing*").len(), 0);
-    assert_eq!(scan_all(&mut client, "MATCH other*").len(), 0);
     // Expired keys are not reported.
     assert_eq!(client.run("PEXPIREAT user:7 1"), "1");
     assert_eq!(scan_all(&mut client, "MATCH user:7").len(), 0);
@@ -122,21 +126,17 @@ fn reported_names_resolve_to_their_keys() {
 fn flush_needs_the_option() {
     let server = Server::with(Options::default());
     let mut client = server.client();
-    assert_eq!(client.run("SET a 1"), "OK");
-    for request in ["FLUSHALL", "FLUSHDB", "flushall async"] {
-        assert!(
-            client.run(request).starts_with("-ERR deleting all counters is not allowed here"),
-            "{request}"
-        );
-    }
-    assert_eq!(client.run("GET a"), "\"1\"");
+    client.check(
+        "SET a 1 => OK
+         FLUSHALL => -ERR deleting all counters is not allowed here*
+         FLUSHDB => -ERR deleting all counters is not allowed here*
+         flushall async => -ERR deleting all counters is not allowed here*
+         GET a => \"1\"",
+    );
     let server = Server::start();
     server.table("other", crate::server::opaque());
     let mut client = server.client();
     set_all(&mut client, (0..2500).map(|number| number.to_string()));
-    assert_eq!(client.run("SET other/a 1"), "OK");
-    assert_eq!(client.run("FLUSHALL"), "OK");
-    assert_eq!(client.run("DBSIZE"), "0");
+    client.check("SET other/a 1 => OK\nFLUSHALL => OK\nDBSIZE => 0\nGET other/a => \"1\"");
     assert_eq!(scan_all(&mut client, "").len(), 0);
-    assert_eq!(client.run("GET other/a"), "\"1\"");
 }

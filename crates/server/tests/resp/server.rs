@@ -76,21 +76,16 @@ impl Server {
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let until = async move {
-            let _sent_or_dropped = stopped.await;
-        };
+        let until = async { drop(stopped.await) };
         let serving = self.runtime.spawn(resp::serve(service.clone(), listener, until));
         self.running = Some(Running { service, port, stop, serving });
     }
 
-    /// Begins a shutdown. The returned function waits for its end.
-    pub fn begin_stop(&mut self) -> impl FnOnce(&Self) + use<> {
+    fn stop(&mut self) {
         let Running { service, stop, serving, .. } = self.running.take().expect("the server is running");
         let _may_be_stopped = stop.send(());
-        move |server: &Self| {
-            server.runtime.block_on(serving).unwrap().unwrap();
-            service.engine.close();
-        }
+        self.runtime.block_on(serving).unwrap().unwrap();
+        service.engine.close();
     }
 
     /// Restarts the server on the same store and reconnects, if `restarted`.
@@ -103,9 +98,8 @@ impl Server {
         self.client()
     }
 
-    /// Restarts the server on the same store.
     pub fn restart(&mut self) {
-        self.begin_stop()(self);
+        self.stop();
         self.run();
     }
 
@@ -127,17 +121,14 @@ impl Server {
         Client::connect(self.port())
     }
 
-    /// Runs a future on the runtime of the server.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
 
-    /// Creates a table.
     pub fn table(&self, name: &str, settings: TableSettings) {
         self.service().engine.create_table(name, settings).unwrap();
     }
 
-    /// The time of the engine, in milliseconds since 1970.
     pub fn millis(&self) -> u64 {
         self.service().millis()
     }
@@ -146,7 +137,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.running.is_some() {
-            self.begin_stop()(self);
+            self.stop();
         }
     }
 }
@@ -160,14 +151,6 @@ pub fn opaque() -> TableSettings {
     }
 }
 
-/// A UUIDv7 of this time, unique by `number`.
-pub fn uuid(millis: u64, number: u64) -> String {
-    let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
-    let hex = format!("{bits:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
-/// Waits until a condition holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {

@@ -10,10 +10,9 @@ use crate::server::Server;
 #[test]
 fn requests_in_flight_are_answered() {
     let mut server = Server::start();
-    const CLIENTS: usize = 4;
     let port = server.port();
     let acknowledged: i64 = thread::scope(|scope| {
-        let counting: Vec<_> = (0..CLIENTS)
+        let counting: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(move || {
                     let mut client = crate::client::Client::connect(port);

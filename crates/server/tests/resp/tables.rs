@@ -7,27 +7,27 @@ use crate::server::{Server, opaque};
 #[test]
 fn a_slash_names_a_table() {
     let (_server, mut client) = Server::with_any();
-    assert_eq!(client.run("SET a 1"), "OK");
-    assert_eq!(client.run("SET any/a 2"), "OK");
-    assert_eq!(client.run("SET any/a/b 3"), "OK");
-    assert_eq!(client.run("MGET a default/a any/a any/a/b"), "[\"1\" \"1\" \"2\" \"3\"]");
-    let commands =
-        "GET none/a;SET none/a 1;INCR none/a;DEL none/a;EXISTS a none/a;JADD none/a 1;SET none/a 1 NX";
-    for request in commands.split(';') {
-        let reply = client.run(request);
-        let expected = "-NOTABLE there is no table 'none'; a key of another";
-        assert!(reply.starts_with(expected), "{request}: {reply}");
-    }
-    assert!(client.run("GET /a").starts_with("-NOTABLE there is no table ''"));
-    assert_eq!(client.run("GET any/"), "-ERR the row is empty");
-    assert_eq!(client.run("MGET a none/a"), client.run("GET none/a"));
-    assert_eq!(client.run("PING"), "PONG");
-    // A transaction is limited to one table.
-    for request in ["MULTI", "INCR {t}a", "INCR any/{t}a"] {
-        client.run(request);
-    }
-    assert!(client.run("EXEC").starts_with("-CROSSSLOT "));
-    assert_eq!(client.run("MGET {t}a any/{t}a"), "[nil nil]");
+    client.check(
+        "SET a 1 => OK
+         SET any/a 2 => OK
+         SET any/a/b 3 => OK
+         MGET a default/a any/a any/a/b => [\"1\" \"1\" \"2\" \"3\"]
+         GET none/a => -NOTABLE there is no table 'none'; a key of another*
+         SET none/a 1 => -NOTABLE *
+         INCR none/a => -NOTABLE *
+         DEL none/a => -NOTABLE *
+         EXISTS a none/a => -NOTABLE *
+         MGET a none/a => -NOTABLE *
+         JADD none/a 1 => -NOTABLE *
+         SET none/a 1 NX => -NOTABLE *
+         GET /a => -NOTABLE there is no table ''*
+         GET any/ => -ERR the row is empty
+         MULTI => OK
+         INCR {t}a => QUEUED
+         INCR any/{t}a => QUEUED
+         EXEC => -CROSSSLOT *
+         MGET {t}a any/{t}a => [nil nil]",
+    );
 }
 
 #[test]
@@ -38,11 +38,13 @@ fn two_names_of_a_key_are_one_key() {
     for request in transaction.split(';') {
         client.run(request);
     }
-    assert_eq!(client.run("EXEC"), "[1 2 \"2\" OK \"7\" 1 0 1]");
-    assert_eq!(client.run("GET a"), "\"1\"");
-    assert_eq!(client.run("MSETNX {t}a 1 default/{t}a 2"), "1");
-    assert_eq!(client.run("MGET {t}a default/{t}a"), "[\"2\" \"2\"]");
-    assert_eq!(client.run("DEL {t}a default/{t}a"), "1");
+    client.check(
+        "EXEC => [1 2 \"2\" OK \"7\" 1 0 1]
+         GET a => \"1\"
+         MSETNX {t}a 1 default/{t}a 2 => 1
+         MGET {t}a default/{t}a => [\"2\" \"2\"]
+         DEL {t}a default/{t}a => 1",
+    );
 }
 
 #[test]
@@ -51,20 +53,24 @@ fn replies_report_weaker_guarantees() {
     server.table("relaxed", TableSettings { durability: Durability::Relaxed, ..opaque() });
     server.table("probably", TableSettings { mode: Mode::Probabilistic { target: 1e-6 }, ..opaque() });
     let mut client = server.client();
-    assert_eq!(client.run("JADD relaxed/a 5 ID 1"), "[5 applied relaxed]");
-    assert_eq!(client.run("JADD relaxed/a 5 ID 1"), "[5 replayed relaxed]");
-    assert_eq!(client.run("JMADD ID 2 relaxed/a 5"), "[[10] applied relaxed]");
-    assert_eq!(client.run("JADD relaxed/a 5 ID 3 MAX 1"), "[10 refused relaxed]");
-    assert_eq!(client.run("JSET relaxed/a 5 ID 4"), "[5 applied relaxed]");
-    assert!(client.run("JADD relaxed/a 6 ID 1").starts_with("-IDMISMATCH "));
-    assert_eq!(client.run("JADD probably/a 5 ID 1"), "[5 applied]");
-    assert_eq!(client.run("JOP 1 TABLE probably"), "[probably-seen]");
-    assert_eq!(client.run("JOP 2 TABLE probably"), "[unknown]");
+    client.check(
+        "JADD relaxed/a 5 ID 1 => [5 applied relaxed]
+         JADD relaxed/a 5 ID 1 => [5 replayed relaxed]
+         JMADD ID 2 relaxed/a 5 => [[10] applied relaxed]
+         JADD relaxed/a 5 ID 3 MAX 1 => [10 refused relaxed]
+         JSET relaxed/a 5 ID 4 => [5 applied relaxed]
+         JADD relaxed/a 6 ID 1 => -IDMISMATCH *
+         JADD probably/a 5 ID 1 => [5 applied]
+         JOP 1 TABLE probably => [probably-seen]
+         JOP 2 TABLE probably => [unknown]",
+    );
     for restarted in [false, true] {
         client = server.reconnect(client, restarted);
-        assert_eq!(client.run("JADD probably/a 5 ID 1"), "[nil probably-seen]");
-        assert_eq!(client.run("JMADD ID 1 probably/a 5"), "[nil probably-seen]");
-        assert_eq!(client.run("GET probably/a"), "\"5\"");
+        client.check(
+            "JADD probably/a 5 ID 1 => [nil probably-seen]
+             JMADD ID 1 probably/a 5 => [nil probably-seen]
+             GET probably/a => \"5\"",
+        );
     }
 }
 
