@@ -43,7 +43,6 @@ impl Query {
         }
     }
 
-    /// The only value of a name as text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         let wrong = |_| Problem::bad_request(format!("In the query, `{name}` is not UTF-8."));
         self.one(name)?.map(std::str::from_utf8).transpose().map_err(wrong)
