@@ -72,12 +72,6 @@ impl Rights {
     }
 }
 
-impl FromIterator<Right> for Rights {
-    fn from_iter<I: IntoIterator<Item = Right>>(rights: I) -> Self {
-        rights.into_iter().fold(Self::NONE, Self::with)
-    }
-}
-
 impl FromStr for Rights {
     type Err = RightsError;
 

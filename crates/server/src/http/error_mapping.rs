@@ -126,18 +126,3 @@ impl Problem {
         Self::new(ErrorCode::UnknownTable, detail)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn details_of_a_rejection_are_members_of_the_body() {
-        let now = Timestamp::from_secs(1_800_000_000);
-        let problem = Problem::from(Rejection::Expired { window: Duration::from_secs(3600), now });
-        assert_eq!(problem.extra["window"], "1h");
-        assert_eq!(problem.extra["server_time"], "2027-01-15T08:00:00.000Z");
-        let problem = Problem::from(Rejection::UnknownSession { floor: 7 });
-        assert_eq!(problem.extra["floor"], 7);
-    }
-}

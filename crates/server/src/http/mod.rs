@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 #[cfg(test)]
 pub(crate) use problem::Problem;
-pub use server::{ConnectionSlot, Server, serve};
+pub use server::{ConnectionSlot, Server};
 pub(crate) use transaction_bodies::PeerBody;
 
 use crate::Service;

@@ -59,15 +59,6 @@ pub struct ConnectionSlot {
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves until `shutdown` completes, then responds to the requests in flight and returns.
-pub async fn serve(
-    service: Arc<Service>,
-    listener: TcpListener,
-    shutdown: impl Future<Output = ()> + Send,
-) -> io::Result<()> {
-    Server::new(service).serve(listener, shutdown).await
-}
-
 impl Server {
     pub fn new(service: Arc<Service>) -> Self {
         let (closing, is_closing) = watch::channel(false);

@@ -162,24 +162,3 @@ impl SettingsBody {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_round_trip_through_json() {
-        let settings = TableSettings {
-            formats: Formats::only(Format::Ulid).and(Format::Event),
-            mode: Mode::Probabilistic { target: 1e-4 },
-            durability: Durability::Relaxed,
-            without_id: MissingIdPolicy::AtMostOnce,
-            ..TableSettings::default()
-        };
-        for settings in [settings, TableSettings::default()] {
-            let shown = serde_json::to_string(&SettingsBody::of(&settings)).unwrap();
-            let body: SettingsBody = serde_json::from_str(&shown).unwrap();
-            assert_eq!(body.settings().unwrap(), settings);
-        }
-    }
-}

@@ -64,7 +64,9 @@ fn unknown_paths_and_invalid_queries_are_rejected() {
     reply.problem(405, "method-not-allowed");
     assert_eq!(reply.header("allow"), Some("GET,HEAD,PUT"));
     let misspelt = client.get("/v1/tables/default/counters?prefx=a");
-    misspelt.problem_with(400, "bad-request", "did you mean `prefix`?");
+    let detail =
+        "The query has the unknown name `prefx`; did you mean `prefix`? Known are: row, column, prefix";
+    misspelt.problem_with(400, "bad-request", detail);
     for query in
         ["limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "row=a&prefix=b", "column=a:b", "prefix=%2"]
     {
