@@ -20,7 +20,6 @@ use crate::token_file::{FileError, TokenFile};
 use crate::token_store::TokenStore;
 use crate::usage::Quota;
 
-/// The access control of a server.
 pub struct Access {
     /// `None`: every client has every right.
     control: Option<Control>,
@@ -48,11 +47,8 @@ struct Last {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Used {
-    /// The name of the token.
     pub name: String,
-    /// Tables created.
     pub tables: u64,
-    /// Counters created.
     pub counters: u64,
 }
 
@@ -74,7 +70,7 @@ impl Access {
     }
 
     /// Uses this token store, without reload.
-    pub fn from_book(tokens: &TokenStore) -> Self {
+    pub fn from_store(tokens: &TokenStore) -> Self {
         Self::new(tokens, None)
     }
 
@@ -83,7 +79,6 @@ impl Access {
         Self { control: Some(Control { index, source }) }
     }
 
-    /// Whether the server requires tokens.
     pub fn has_tokens(&self) -> bool {
         self.control.is_some()
     }

@@ -29,7 +29,6 @@ impl AuthContext {
         self.0.as_ref().map(|secret| secret.principal.name.as_str())
     }
 
-    /// The public part of the token.
     pub fn id(&self) -> Option<TokenId> {
         self.0.as_ref().map(|secret| secret.id)
     }
@@ -63,7 +62,6 @@ impl AuthContext {
         }
     }
 
-    /// Whether the token has this quota.
     pub fn is_limited(&self, quota: Quota) -> bool {
         let Some(secret) = &self.0 else { return false };
         quota.limit(&secret.principal.grant.load().limits).is_some()

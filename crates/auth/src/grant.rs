@@ -5,7 +5,6 @@ use crate::pattern::Pattern;
 use crate::rights::{Right, Rights};
 use crate::token::looks_secret;
 
-/// The rights, limits and expiry of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The name of the token. A rotation keeps it.
@@ -16,23 +15,19 @@ pub struct Grant {
     pub server: bool,
     /// The token is valid before this time.
     pub expires: Option<u64>,
-    /// Rate limit and quotas.
     pub limits: Limits,
 }
 
 /// Rights in the tables that match a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableRule {
-    /// The pattern of table names.
     pub pattern: Pattern,
-    /// The rights in these tables.
     pub rights: Rights,
 }
 
 /// Rate limit and quotas of a token. `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Rate limit of operations.
     pub operations: Option<Rate>,
     /// Number of tables that the token may create.
     pub tables: Option<u64>,
@@ -53,9 +48,7 @@ pub struct Rate {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct GrantError {
-    /// The field.
     pub field: &'static str,
-    /// The reason.
     pub why: String,
 }
 
@@ -66,12 +59,10 @@ impl Grant {
         Self { name, tables: Vec::new(), server: false, expires: None, limits }
     }
 
-    /// Whether the grant includes a right in a table.
     pub fn allows(&self, table: &str, right: Right) -> bool {
         self.tables.iter().any(|rule| rule.rights.has(right) && rule.pattern.matches(table))
     }
 
-    /// Checks names, rules and limits.
     pub fn check(&self) -> Result<(), GrantError> {
         let wrong = |field, why: String| Err(GrantError { field, why });
         check_name(&self.name)?;

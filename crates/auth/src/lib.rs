@@ -47,6 +47,6 @@ pub use rights::{Right, Rights, RightsError};
 pub use token::{Token, TokenError, TokenId, redacted};
 pub use token_file::{FileError, TokenFile};
 pub use token_file_format::ParseError;
-pub use token_store::{BookError, Entry, RANDOM_BYTES, SecretEntry, TokenStore};
+pub use token_store::{Entry, RANDOM_BYTES, SecretEntry, TokenStore, TokenStoreError};
 pub use usage::{Exhausted, Quota};
 pub use usage_file::UsageFile;

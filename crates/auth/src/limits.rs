@@ -1,6 +1,5 @@
 //! Limits of the token store.
 
-/// Maximum number of tokens.
 pub const TOKENS_MAX: usize = 10_000;
 
 /// Maximum length of the name of a token; the minimum is 1.
@@ -19,7 +18,6 @@ pub const SECRETS_MAX: usize = 4;
 /// rate.
 pub const RATE_MAX: u32 = 10_000_000;
 
-/// Maximum burst in operations.
 pub const BURST_MAX: u32 = 1_000_000_000;
 
 /// Maximum size of a token file: somewhat more than the maximum number of tokens with all their rules.

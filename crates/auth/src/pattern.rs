@@ -6,13 +6,8 @@ use std::str::FromStr;
 use crate::limits::PATTERN_BYTES_MAX;
 use crate::token::looks_secret;
 
-/// A pattern of table names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Pattern {
-    /// The name or prefix.
-    text: Box<str>,
-    is_prefix: bool,
-}
+pub struct Pattern(Box<str>);
 
 /// A malformed pattern. The message does not repeat the text, which may be a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -23,9 +18,8 @@ pub struct Pattern {
 pub struct PatternError;
 
 impl Pattern {
-    /// Whether the pattern matches a table name.
     pub fn matches(&self, table: &str) -> bool {
-        if self.is_prefix { table.starts_with(&*self.text) } else { table == &*self.text }
+        self.0.strip_suffix('*').map_or(table == &*self.0, |prefix| table.starts_with(prefix))
     }
 }
 
@@ -33,14 +27,11 @@ impl FromStr for Pattern {
     type Err = PatternError;
 
     fn from_str(pattern: &str) -> Result<Self, PatternError> {
-        let (text, is_prefix) = match pattern.strip_suffix('*') {
-            Some(beginning) => (beginning, true),
-            None => (pattern, false),
-        };
+        let text = pattern.strip_suffix('*').unwrap_or(pattern);
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
         let good = match text.bytes().next() {
             // "*" matches every table. The empty pattern is invalid.
-            None => is_prefix,
+            None => !pattern.is_empty(),
             Some(first) => {
                 first.is_ascii_alphanumeric()
                     && text.bytes().all(plain)
@@ -48,12 +39,12 @@ impl FromStr for Pattern {
                     && !looks_secret(text)
             }
         };
-        if good { Ok(Self { text: text.into(), is_prefix }) } else { Err(PatternError) }
+        if good { Ok(Self(pattern.into())) } else { Err(PatternError) }
     }
 }
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.text, if self.is_prefix { "*" } else { "" })
+        f.write_str(&self.0)
     }
 }

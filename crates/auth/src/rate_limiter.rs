@@ -19,18 +19,13 @@ const SLACK_NANOS: u64 = 10 * NANOS_PER_SECOND;
 /// A request exceeds the rate limit of its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Throttled {
-    /// The bucket has too little left.
     #[error("over the rate limit of this token, try again in {} ms", retry_after.as_millis())]
     Wait {
         /// The request passes after this time if no other request uses the token. Whole milliseconds.
         retry_after: Duration,
     },
-    /// The request is larger than the burst.
     #[error("this token may spend at most {burst} operations at once: send smaller requests")]
-    TooLarge {
-        /// Maximum number of operations in one request.
-        burst: u32,
-    },
+    TooLarge { burst: u32 },
 }
 
 impl Throttled {

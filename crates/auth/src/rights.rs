@@ -6,12 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// One right in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Right {
-    /// Read counters.
     Read,
-    /// Change counters.
     Add,
     /// Create, configure, flush and delete tables.
     Admin,
@@ -21,24 +18,19 @@ pub enum Right {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rights(u8);
 
-/// A malformed list of rights.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RightsError {
-    /// An unknown right.
     #[error(
         "the rights are \"read\", \"add\" and \"admin\", separated by spaces; one of the words is none of these"
     )]
     Word,
-    /// A repeated right.
     #[error("{0} occurs twice")]
     Twice(Right),
-    /// An empty list.
     #[error("the list of rights is empty")]
     Empty,
 }
 
 impl Right {
-    /// Every right.
     pub const ALL: [Self; 3] = [Self::Read, Self::Add, Self::Admin];
 
     /// The name in files and messages.
@@ -62,32 +54,21 @@ impl fmt::Display for Right {
 }
 
 impl Rights {
-    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// Every right.
     pub const ALL: Self = Self::NONE.with(Right::Read).with(Right::Add).with(Right::Admin);
 
-    /// The set with one more right.
     #[must_use]
     pub const fn with(self, right: Right) -> Self {
         Self(self.0 | right.flag())
     }
 
-    /// Whether the set contains a right.
     pub const fn has(self, right: Right) -> bool {
         self.0 & right.flag() != 0
     }
 
-    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
-    }
-}
-
-impl FromIterator<Right> for Rights {
-    fn from_iter<I: IntoIterator<Item = Right>>(rights: I) -> Self {
-        rights.into_iter().fold(Self::NONE, Self::with)
     }
 }
 

@@ -18,7 +18,6 @@ use crate::token::Token;
 pub(crate) const SALT_BYTES: usize = 16;
 pub(crate) const HASH_BYTES: usize = 32;
 
-/// The salted hash of a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SecretHash {
     pub(crate) salt: [u8; SALT_BYTES],

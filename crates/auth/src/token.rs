@@ -19,7 +19,6 @@ const SECRET_CHARS: usize = 32;
 const ID_AT: usize = PREFIX.len();
 const SECRET_AT: usize = ID_AT + ID_CHARS + 1;
 
-/// The length of a token as text.
 const CHARS: usize = SECRET_AT + SECRET_CHARS;
 
 /// A token with its secret. It has no `==`, whose time would reveal how much of a guess is right; use
@@ -37,13 +36,10 @@ pub struct TokenId([u8; ID_BYTES]);
 /// A malformed token. The message names the position and repeats nothing of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The prefix is missing.
     #[error("a token starts with \"jeton_\"")]
     Prefix,
-    /// The text is too long or too short.
     #[error("a token has 47 characters, this text has {0}: check for missing characters and spaces")]
     Length(usize),
-    /// The separator between id and secret is missing.
     #[error("a token has \"_\" as its 15th character")]
     Separator,
     /// A character that tokens do not have; counted from 1.
@@ -52,7 +48,6 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// Number of random bytes in a token.
     pub const RANDOM_BYTES: usize = ID_BYTES + SECRET_BYTES;
 
     /// A token from random bytes of the system's RNG, which must not be used for anything else.
@@ -61,7 +56,6 @@ impl Token {
         Self { id, secret: std::array::from_fn(|place| random[ID_BYTES + place]) }
     }
 
-    /// Parses a token.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, TokenError> {
         let text = text.as_ref();
         if !text.starts_with(PREFIX) {
@@ -83,7 +77,6 @@ impl Token {
         Ok(Self { id, secret })
     }
 
-    /// The public id.
     pub fn id(&self) -> TokenId {
         self.id
     }
@@ -103,7 +96,6 @@ impl Token {
 }
 
 impl TokenId {
-    /// Parses an id.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let text = text.as_bytes().try_into().map_err(|_| TokenError::Length(text.len()))?;
         base32::decode(text).map(Self).map_err(|place| TokenError::Character(place + 1))
@@ -160,12 +152,10 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Whether a text contains something like a token.
 pub(crate) fn looks_secret(text: &str) -> bool {
     find_secret(text).is_some()
 }
 
-/// The position of the first secret in a text.
 fn find_secret(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let starts = |at: &usize| {

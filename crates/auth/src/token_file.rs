@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::FILE_BYTES_MAX;
 use crate::token_file_format::ParseError;
-use crate::token_store::{BookError, TokenStore};
+use crate::token_store::{TokenStore, TokenStoreError};
 
 /// Readable and writable for the owner.
 const MODE: u32 = 0o600;
@@ -27,7 +27,6 @@ const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// The path of a token file.
 #[derive(Debug, Clone)]
 pub struct TokenFile {
     path: PathBuf,
@@ -37,58 +36,26 @@ pub struct TokenFile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// A system call failed.
     #[error("cannot {doing} {}: {source}", file.display())]
-    System {
-        /// The file.
-        file: PathBuf,
-        /// The operation.
-        doing: &'static str,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// Other users can read or write the file.
+    System { file: PathBuf, doing: &'static str, source: io::Error },
     #[error("{0} can be read or written by other users (mode {mode:03o}): chmod 600 {0}", file.display())]
-    Exposed {
-        /// The file.
-        file: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// Other users can replace the file.
+    Exposed { file: PathBuf, mode: u32 },
     #[error("every user can replace files in {0} (mode {mode:03o}): chmod o-w {0}", folder.display())]
-    ExposedFolder {
-        /// The folder of the file.
-        folder: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// The path is a directory or a device.
+    ExposedFolder { folder: PathBuf, mode: u32 },
     #[error("{} is not a file", .0.display())]
     NotAFile(PathBuf),
-    /// The file is too large.
     #[error("{} has {bytes} bytes, more than the maximum of {FILE_BYTES_MAX}", file.display())]
-    TooLarge {
-        /// The file.
-        file: PathBuf,
-        /// Its length.
-        bytes: u64,
-    },
-    /// The file is malformed.
+    TooLarge { file: PathBuf, bytes: u64 },
     #[error("{}: {broken}", file.display())]
     Broken {
-        /// The file.
         file: PathBuf,
-        /// The position and the reason.
         #[source]
         broken: ParseError,
     },
-    /// Another process is changing the file.
     #[error("another process is changing {}: try again", .0.display())]
     Locked(PathBuf),
-    /// The change was rejected.
     #[error(transparent)]
-    Book(#[from] BookError),
+    Store(#[from] TokenStoreError),
 }
 
 fn system(file: &Path, doing: &'static str, source: io::Error) -> FileError {
@@ -101,12 +68,10 @@ impl TokenFile {
         Self { path: path.into() }
     }
 
-    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the token store.
     pub fn read(&self) -> Result<TokenStore, FileError> {
         let system = |source| system(&self.path, "read", source);
         self.check_folder()?;
@@ -135,7 +100,7 @@ impl TokenFile {
     /// crash of the machine may then still restore the old file.
     pub fn edit<T>(
         &self,
-        change: impl FnOnce(&mut TokenStore) -> Result<T, BookError>,
+        change: impl FnOnce(&mut TokenStore) -> Result<T, TokenStoreError>,
     ) -> Result<T, FileError> {
         // The target of a symbolic link is replaced, not the link.
         let target = Self::new(fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()));

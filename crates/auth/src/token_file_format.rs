@@ -20,7 +20,6 @@ const VERSION: u32 = 1;
 pub struct ParseError {
     /// The position: a line and a column, or the token and the field.
     pub place: String,
-    /// The reason.
     pub why: String,
 }
 
@@ -76,14 +75,12 @@ struct StoredSecret {
 }
 
 impl TokenStore {
-    /// The text of the file.
     pub fn to_json(&self) -> String {
         let whole = Whole { version: VERSION, tokens: self.entries().iter().map(store).collect() };
         let text = serde_json::to_string_pretty(&whole);
         text.expect("a value of numbers, strings and lists serializes to JSON") + "\n"
     }
 
-    /// Parses the text of the file.
     pub fn from_json(text: &[u8]) -> Result<Self, ParseError> {
         // The version first: a later version may have fields that are errors in this one.
         let Head { version } = serde_json::from_slice(text).map_err(|error| syntax(&error))?;

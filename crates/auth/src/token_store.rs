@@ -13,29 +13,22 @@ use crate::token::{Token, TokenId, redacted};
 /// Number of random bytes of a new secret: token and salt.
 pub const RANDOM_BYTES: usize = Token::RANDOM_BYTES + SALT_BYTES;
 
-/// The tokens of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TokenStore {
     entries: Vec<Entry>,
 }
 
-/// A token with its grant and secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Rights and limits.
     pub grant: Grant,
-    /// Time of creation.
     pub created: u64,
     /// The secrets; the current one is first.
     pub secrets: Vec<SecretEntry>,
 }
 
-/// One secret of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretEntry {
-    /// The public part.
     pub id: TokenId,
-    /// Time of creation.
     pub created: u64,
     /// The server accepts a replaced secret before this time.
     pub until: Option<u64>,
@@ -45,23 +38,18 @@ pub struct SecretEntry {
 /// Why a change of the token store was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BookError {
-    /// The grant is invalid.
+pub enum TokenStoreError {
     #[error(transparent)]
     Grant(#[from] GrantError),
-    /// The name is in use.
     #[error("a token named {0:?} exists already")]
     NameTaken(String),
     /// No token has this name. (A token in place of a name is shown without its secret.)
     #[error("no token named {0:?} exists")]
     NoSuchToken(String),
-    /// The token would never be valid.
     #[error("the token {0:?} expires before its creation: set a later time")]
     Expired(String),
-    /// The maximum number of tokens is reached.
     #[error("there are {TOKENS_MAX} tokens, which is the maximum: remove one")]
     Full,
-    /// The maximum number of valid secrets of a token is reached.
     #[error(
         "more than {SECRETS_MAX} secrets of the token {0:?} would be valid: expire the old ones now, or wait until one expires"
     )]
@@ -74,7 +62,6 @@ pub enum BookError {
 }
 
 impl SecretEntry {
-    /// Creates a secret and its entry.
     fn make(random: &[u8; RANDOM_BYTES], now: u64) -> (Token, Self) {
         let token = Token::from_random(&std::array::from_fn(|place| random[place]));
         let salt = std::array::from_fn(|place| random[Token::RANDOM_BYTES + place]);
@@ -102,22 +89,26 @@ impl TokenStore {
         &self.entries
     }
 
-    /// The token with this name.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.grant.name == name)
     }
 
     /// Adds a token. Only the returned value contains the secret.
-    pub fn add(&mut self, grant: Grant, random: &[u8; RANDOM_BYTES], now: u64) -> Result<Token, BookError> {
+    pub fn add(
+        &mut self,
+        grant: Grant,
+        random: &[u8; RANDOM_BYTES],
+        now: u64,
+    ) -> Result<Token, TokenStoreError> {
         grant.check()?;
         if self.find(&grant.name).is_some() {
-            return Err(BookError::NameTaken(grant.name));
+            return Err(TokenStoreError::NameTaken(grant.name));
         }
         if grant.expires.is_some_and(|expires| expires <= now) {
-            return Err(BookError::Expired(grant.name));
+            return Err(TokenStoreError::Expired(grant.name));
         }
         if self.entries.len() >= TOKENS_MAX {
-            return Err(BookError::Full);
+            return Err(TokenStoreError::Full);
         }
         let (token, secret) = SecretEntry::make(random, now);
         self.check_id(secret.id)?;
@@ -126,14 +117,14 @@ impl TokenStore {
     }
 
     /// Removes a token with all its secrets.
-    pub fn remove(&mut self, name: &str) -> Result<(), BookError> {
+    pub fn remove(&mut self, name: &str) -> Result<(), TokenStoreError> {
         let place = self.place(name)?;
         self.entries.remove(place);
         Ok(())
     }
 
     /// Replaces the grant of a token. Its secrets stay valid.
-    pub fn change(&mut self, grant: Grant) -> Result<(), BookError> {
+    pub fn change(&mut self, grant: Grant) -> Result<(), TokenStoreError> {
         grant.check()?;
         let place = self.place(&grant.name)?;
         self.entries[place].grant = grant;
@@ -148,13 +139,13 @@ impl TokenStore {
         random: &[u8; RANDOM_BYTES],
         now: u64,
         old_until: u64,
-    ) -> Result<Token, BookError> {
+    ) -> Result<Token, TokenStoreError> {
         let place = self.place(name)?;
         let (token, secret) = SecretEntry::make(random, now);
         self.check_id(secret.id)?;
         let entry = &mut self.entries[place];
         if entry.grant.expires.is_some_and(|expires| expires <= now) {
-            return Err(BookError::Expired(name.into()));
+            return Err(TokenStoreError::Expired(name.into()));
         }
         let mut secrets = vec![secret];
         for old in &entry.secrets {
@@ -165,20 +156,20 @@ impl TokenStore {
             }
         }
         if secrets.len() > SECRETS_MAX {
-            return Err(BookError::TooManySecrets(name.into()));
+            return Err(TokenStoreError::TooManySecrets(name.into()));
         }
         entry.secrets = secrets;
         Ok(token)
     }
 
-    fn place(&self, name: &str) -> Result<usize, BookError> {
+    fn place(&self, name: &str) -> Result<usize, TokenStoreError> {
         let place = self.entries.iter().position(|entry| entry.grant.name == name);
-        place.ok_or_else(|| BookError::NoSuchToken(redacted(name).into_owned()))
+        place.ok_or_else(|| TokenStoreError::NoSuchToken(redacted(name).into_owned()))
     }
 
-    fn check_id(&self, id: TokenId) -> Result<(), BookError> {
+    fn check_id(&self, id: TokenId) -> Result<(), TokenStoreError> {
         let taken = self.entries.iter().flat_map(|entry| &entry.secrets).any(|secret| secret.id == id);
-        if taken { Err(BookError::IdTaken(id)) } else { Ok(()) }
+        if taken { Err(TokenStoreError::IdTaken(id)) } else { Ok(()) }
     }
 
     /// A store of these entries, or the position of the first invalid one and the reason.
@@ -188,7 +179,7 @@ impl TokenStore {
         for (place, entry) in entries.iter().enumerate() {
             let wrong = |why: String| Err((place, why));
             if place >= TOKENS_MAX {
-                return wrong(BookError::Full.to_string());
+                return wrong(TokenStoreError::Full.to_string());
             }
             if let Err(error) = entry.grant.check() {
                 return wrong(error.to_string());

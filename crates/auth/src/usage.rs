@@ -17,17 +17,13 @@ use crate::rate_limiter::RateLimiter;
 /// A kind of object that a token may create a limited number of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quota {
-    /// Tables.
     Tables,
-    /// Counters.
     Counters,
 }
 
-/// The quota of a token is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this token may create {limit} {quota}, and these would be more")]
 pub struct Exhausted {
-    /// The exhausted quota.
     pub quota: Quota,
     /// The number that the token may create.
     pub limit: u64,
@@ -36,8 +32,8 @@ pub struct Exhausted {
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) rate_limiter: RateLimiter,
-    tables: AtomicU64,
-    counters: AtomicU64,
+    /// By [`Quota`].
+    used: [AtomicU64; 2],
 }
 
 impl Quota {
@@ -59,7 +55,6 @@ impl fmt::Display for Quota {
 }
 
 impl Usage {
-    /// Takes `number` from a quota, all or none.
     pub(crate) fn take(&self, quota: Quota, limit: Option<u64>, number: u64) -> Result<(), Exhausted> {
         // Counted without a limit too, because the operator may set one later.
         let limit = limit.unwrap_or(u64::MAX);
@@ -70,7 +65,6 @@ impl Usage {
         taken.map(|_| ()).map_err(|_| Exhausted { quota, limit })
     }
 
-    /// Returns `number` to a quota.
     pub(crate) fn give_back(&self, quota: Quota, number: u64) {
         // Saturates at zero: an underflow would exhaust the quota permanently.
         let subtract = |used: u64| Some(used.saturating_sub(number));
@@ -78,9 +72,6 @@ impl Usage {
     }
 
     pub(crate) fn used(&self, quota: Quota) -> &AtomicU64 {
-        match quota {
-            Quota::Tables => &self.tables,
-            Quota::Counters => &self.counters,
-        }
+        &self.used[quota as usize]
     }
 }

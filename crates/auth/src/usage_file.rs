@@ -16,7 +16,6 @@ use crate::token_file_format::ParseError;
 
 const VERSION: u32 = 1;
 
-/// The path of a usage file.
 #[derive(Debug, Clone)]
 pub struct UsageFile {
     /// Replaced atomically like a token file.

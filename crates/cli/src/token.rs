@@ -220,7 +220,7 @@ fn millis(duration: DurationValue) -> u64 {
 
 fn failed(error: FileError, what: &str, fix: &str) -> anyhow::Error {
     let fix = match &error {
-        FileError::Book(_) => fix.to_owned(),
+        FileError::Store(_) => fix.to_owned(),
         FileError::System { .. } => "name a writable file with --tokens FILE".into(),
         FileError::Locked(_) => "try again in a moment".into(),
         FileError::Exposed { file, .. } => format!("chmod 600 {}", file.display()),

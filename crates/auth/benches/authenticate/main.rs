@@ -20,7 +20,7 @@ fn main() {
             let token = store.add(grant(number), &random(number), NOW);
             made.push(token.expect("names and ids are unique").reveal());
         }
-        let access = Access::from_book(&store);
+        let access = Access::from_store(&store);
         let known = &made[made.len() / 2];
         let unknown = Token::from_random(&[0xee; Token::RANDOM_BYTES]).reveal();
         let mut wrong = known.clone();

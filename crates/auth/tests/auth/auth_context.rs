@@ -8,7 +8,7 @@ use crate::common::{NOW, everything, random, rule, store_with, with_other_charac
 fn only_the_right_secret_authenticates() {
     let (store, token) = store_with(everything("a"));
     let text = token.reveal();
-    let access = Access::from_book(&store);
+    let access = Access::from_store(&store);
     let context = access.authenticate(&text, NOW).unwrap();
     assert_eq!((context.name(), context.id()), (Some("a"), Some(token.id())));
 
@@ -21,14 +21,14 @@ fn only_the_right_secret_authenticates() {
     assert_eq!(access.authenticate(unknown, NOW).unwrap_err(), AuthError::Unknown);
     assert_eq!(access.authenticate("", NOW).unwrap_err(), AuthError::Malformed(TokenError::Prefix));
     assert_eq!(access.anonymous().unwrap_err(), AuthError::NoToken);
-    let empty = Access::from_book(&TokenStore::new());
+    let empty = Access::from_store(&TokenStore::new());
     assert_eq!(empty.authenticate(&text, NOW).unwrap_err(), AuthError::Unknown);
 }
 
 #[test]
 fn a_wrong_secret_does_not_reveal_the_expiry() {
     let (store, token) = store_with(Grant { expires: Some(NOW + 1), ..Grant::new("a") });
-    let access = Access::from_book(&store);
+    let access = Access::from_store(&store);
     let wrong = with_other_character(&token.reveal(), 46);
     assert_eq!(access.authenticate(wrong, NOW + 1).unwrap_err(), AuthError::Unknown);
     assert_eq!(access.authenticate(token.reveal(), NOW + 1).unwrap_err(), AuthError::Expired);
@@ -39,7 +39,7 @@ fn a_context_has_the_rights_of_its_grant() {
     let grant = Grant { tables: vec![rule("ads.*", "add")], ..Grant::new("clicks") };
     let (mut store, clicks) = store_with(grant);
     let root = store.add(Grant { server: true, ..Grant::new("root") }, &random(2), NOW).unwrap();
-    let access = Access::from_book(&store);
+    let access = Access::from_store(&store);
     let clicks = access.authenticate(clicks.reveal(), NOW).unwrap();
     let root = access.authenticate(root.reveal(), NOW).unwrap();
 
@@ -55,7 +55,7 @@ fn a_context_has_the_rights_of_its_grant() {
 #[test]
 fn a_context_expires_with_its_token() {
     let (store, token) = store_with(Grant { expires: Some(NOW + 10), server: true, ..everything("a") });
-    let context = Access::from_book(&store).authenticate(token.reveal(), NOW).unwrap();
+    let context = Access::from_store(&store).authenticate(token.reveal(), NOW).unwrap();
     let expired = Err(AuthError::Expired);
     for (now, expected) in [(NOW + 9, Ok(())), (NOW + 10, expired), (u64::MAX, expired)] {
         assert_eq!(context.check(now), expected);

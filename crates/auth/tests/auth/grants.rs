@@ -59,7 +59,7 @@ fn patterns_are_names_prefixes_or_all() {
 #[test]
 fn rights_parse_from_words() {
     let rights = |text: &str| text.parse::<Rights>();
-    assert_eq!(rights("admin read"), Ok([Right::Read, Right::Admin].into_iter().collect()));
+    assert_eq!(rights("admin read"), Ok(Rights::NONE.with(Right::Read).with(Right::Admin)));
     assert_eq!(rights("admin read").unwrap().to_string(), "read admin");
     assert_eq!(rights("read add admin"), Ok(Rights::ALL));
     assert_eq!(rights(" "), Err(RightsError::Empty));

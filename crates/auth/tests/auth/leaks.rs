@@ -3,8 +3,8 @@
 use std::fmt::{Debug, Display};
 
 use jeton_auth::{
-    Access, BookError, FileError, Grant, Limits, Pattern, Quota, Rate, Right, Rights, Token, TokenFile,
-    TokenId, TokenStore, Used,
+    Access, FileError, Grant, Limits, Pattern, Quota, Rate, Right, Rights, Token, TokenFile, TokenId,
+    TokenStore, TokenStoreError, Used,
 };
 
 use crate::common::{NOW, TokenDir, everything, random, rule, with_other_character};
@@ -113,7 +113,7 @@ fn errors(prints: &mut Prints, dir: &TokenDir, access: &Access, token: &Token, w
     prints.error(store.rotate(text, &random(9), NOW, NOW));
     prints.error(store.change(Grant::new("c")));
     prints.error(dir.file.edit(|store| store.remove(text)));
-    prints.error(dir.file.edit(|_| Err::<(), _>(BookError::Full)));
+    prints.error(dir.file.edit(|_| Err::<(), _>(TokenStoreError::Full)));
     prints.error(TokenFile::new(dir.path("missing")).read());
     let json = dir.text();
     for (from, to) in

@@ -83,7 +83,7 @@ fn a_failed_change_writes_nothing() {
         store.remove("a")?;
         store.remove("b")
     });
-    assert!(matches!(failed, Err(FileError::Book(_))));
+    assert!(matches!(failed, Err(FileError::Store(_))));
     let after = fs::metadata(dir.file.path()).unwrap();
     assert_eq!((before.ino(), before.mtime_nsec()), (after.ino(), after.mtime_nsec()));
     assert!(dir.file.read().unwrap().find("a").is_some());

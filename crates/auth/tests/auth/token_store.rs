@@ -1,21 +1,21 @@
 //! Adding, removing, changing and rotating tokens.
 
 use jeton_auth::limits::{SECRETS_MAX, TOKENS_MAX};
-use jeton_auth::{Access, AuthError, BookError, Grant, Token, TokenStore};
+use jeton_auth::{Access, AuthError, Grant, Token, TokenStore, TokenStoreError};
 
 use crate::common::{NOW, random, store_with};
 
 fn accepts(store: &TokenStore, token: &Token, now: u64) -> Result<(), AuthError> {
-    Access::from_book(store).authenticate(token.reveal(), now).map(|_| ())
+    Access::from_store(store).authenticate(token.reveal(), now).map(|_| ())
 }
 
 #[test]
 fn names_are_unique() {
     let (mut store, _) = store_with(Grant::new("a"));
     let again = store.add(Grant::new("a"), &random(2), NOW);
-    assert_eq!(again.unwrap_err(), BookError::NameTaken("a".into()));
+    assert_eq!(again.unwrap_err(), TokenStoreError::NameTaken("a".into()));
     store.remove("a").unwrap();
-    assert_eq!(store.remove("a"), Err(BookError::NoSuchToken("a".into())));
+    assert_eq!(store.remove("a"), Err(TokenStoreError::NoSuchToken("a".into())));
     store.add(Grant::new("a"), &random(2), NOW).unwrap();
     assert_eq!(store.entries().len(), 1);
 }
@@ -23,9 +23,12 @@ fn names_are_unique() {
 #[test]
 fn repeated_random_bytes_are_rejected() {
     let (mut store, token) = store_with(Grant::new("a"));
-    assert_eq!(store.add(Grant::new("b"), &random(1), NOW).unwrap_err(), BookError::IdTaken(token.id()));
+    assert_eq!(
+        store.add(Grant::new("b"), &random(1), NOW).unwrap_err(),
+        TokenStoreError::IdTaken(token.id())
+    );
     let rotated = store.rotate("a", &random(1), NOW, NOW);
-    assert_eq!(rotated.unwrap_err(), BookError::IdTaken(token.id()));
+    assert_eq!(rotated.unwrap_err(), TokenStoreError::IdTaken(token.id()));
     assert_eq!(accepts(&store, &token, NOW), Ok(()));
 }
 
@@ -33,12 +36,12 @@ fn repeated_random_bytes_are_rejected() {
 fn an_expired_token_is_not_created() {
     let mut store = TokenStore::new();
     let until = |expires| Grant { expires: Some(expires), ..Grant::new("a") };
-    assert_eq!(store.add(until(NOW), &random(1), NOW).unwrap_err(), BookError::Expired("a".into()));
+    assert_eq!(store.add(until(NOW), &random(1), NOW).unwrap_err(), TokenStoreError::Expired("a".into()));
     let token = store.add(until(NOW + 1), &random(1), NOW).unwrap();
     assert_eq!(accepts(&store, &token, NOW), Ok(()));
     assert_eq!(accepts(&store, &token, NOW + 1), Err(AuthError::Expired));
     let late = store.rotate("a", &random(2), NOW + 1, NOW + 5);
-    assert_eq!(late.unwrap_err(), BookError::Expired("a".into()));
+    assert_eq!(late.unwrap_err(), TokenStoreError::Expired("a".into()));
     store.change(until(NOW + 3)).unwrap();
     assert_eq!(accepts(&store, &token, NOW + 2), Ok(()));
 }
@@ -47,11 +50,11 @@ fn an_expired_token_is_not_created() {
 fn an_invalid_grant_changes_nothing() {
     let (mut store, _) = store_with(Grant::new("a"));
     let before = store.clone();
-    assert!(matches!(store.add(Grant::new(""), &random(2), NOW), Err(BookError::Grant(_))));
+    assert!(matches!(store.add(Grant::new(""), &random(2), NOW), Err(TokenStoreError::Grant(_))));
     let mut bad = Grant::new("a");
     bad.limits.operations = Some(jeton_auth::Rate { per_second: 0, burst: 1 });
-    assert!(matches!(store.change(bad), Err(BookError::Grant(_))));
-    assert_eq!(store.change(Grant::new("b")), Err(BookError::NoSuchToken("b".into())));
+    assert!(matches!(store.change(bad), Err(TokenStoreError::Grant(_))));
+    assert_eq!(store.change(Grant::new("b")), Err(TokenStoreError::NoSuchToken("b".into())));
     assert_eq!(store, before);
 }
 
@@ -63,7 +66,7 @@ fn the_number_of_tokens_is_limited() {
         last = Some(store.add(Grant::new(format!("t{number}")), &random(number as u64), NOW).unwrap());
     }
     let more = store.add(Grant::new("more"), &random(u64::MAX), NOW);
-    assert_eq!(more.unwrap_err(), BookError::Full);
+    assert_eq!(more.unwrap_err(), TokenStoreError::Full);
     assert_eq!(accepts(&store, &last.unwrap(), NOW), Ok(()));
 
     // On disk too.
@@ -120,7 +123,7 @@ fn the_number_of_valid_secrets_is_limited() {
     }
     let before = store.clone();
     let more = store.rotate("a", &random(99), NOW + 9, NOW + 20);
-    assert_eq!(more.unwrap_err(), BookError::TooManySecrets("a".into()));
+    assert_eq!(more.unwrap_err(), TokenStoreError::TooManySecrets("a".into()));
     assert_eq!(store, before);
     // Expired secrets do not count, and a rotation that ends all of them is always possible.
     store.clone().rotate("a", &random(99), NOW + 10, NOW + 20).unwrap();

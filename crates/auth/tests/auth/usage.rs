@@ -9,7 +9,7 @@ use crate::common::{NOW, TokenDir, everything, store_with};
 
 fn limited(limits: Limits) -> (Access, String) {
     let (store, token) = store_with(Grant { limits, ..everything("a") });
-    (Access::from_book(&store), token.reveal())
+    (Access::from_store(&store), token.reveal())
 }
 
 #[test]

@@ -240,7 +240,7 @@ async fn a_wrong_token_is_an_error_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let (store, token) = one_token();
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::start_at(folder.path(), address, Access::from_book(&store)).await;
+    let server = Server::start_at(folder.path(), address, Access::from_store(&store)).await;
     let options = Options { deadline: Duration::from_secs(60), ..Options::to([server.address.to_string()]) };
     let with = |token: Option<String>| Options { token, ..options.clone() };
     let client = Client::connect(with(Some(token.clone()))).await.unwrap();

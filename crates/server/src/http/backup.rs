@@ -16,12 +16,11 @@ use utoipa::ToSchema;
 
 use super::error_mapping::LATER;
 use super::json;
-use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem};
 use super::request_context::RequestContext;
 use super::server::Peer;
 use crate::Service;
 
-/// The directory of a backup.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"to": "/var/backups/jeton/2026-11-16"}))]
@@ -32,15 +31,12 @@ pub struct BackupBody {
     of: Option<String>,
 }
 
-/// A complete backup.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"to": "/var/backups/jeton/2026-11-16", "files": 12, "log_entries": 3456}))]
 pub struct BackupDone {
-    /// The directory of the backup.
     to: String,
     /// Number of files, linked or copied.
     files: u64,
-    /// Number of log entries.
     log_entries: u64,
 }
 
@@ -51,15 +47,10 @@ pub struct BackupDone {
 /// below it; without it, the request must come from the server's own machine.
 #[utoipa::path(
     post, path = "/v1/admin/backup", operation_id = "backup", tag = "admin", request_body = BackupBody,
-    responses((status = 200, body = BackupDone, description = "The backup is complete."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "The path is not absolute."),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server, or a request from another machine."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "backup-target: the directory cannot be used."),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy: another backup is running."))
+    responses((status = 200, body = BackupDone, description = "The backup is complete."))
 )]
 pub async fn post(mut request: RequestContext) -> HttpResult {
-    request.may_administer()?;
-    request.spend(1)?;
+    request.administer()?;
     let is_local = request
         .parts
         .extensions
@@ -71,7 +62,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
         return Err(Problem::new(ErrorCode::Forbidden, detail));
     }
     let body: BackupBody = request.json().await?;
-    let done = request.app.aside(move |service| copy(service, &body)).await??;
+    let done = request.app.run_blocking(move |service| copy(service, &body)).await??;
     Ok(json::ok(&done))
 }
 
@@ -110,7 +101,6 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
     Ok(BackupDone { to: target.display().to_string(), files: report.files, log_entries: report.entries })
 }
 
-/// Checks and resolves the directory of a backup.
 fn target(to: &Path, store: &Path, root: Option<&Path>) -> Result<PathBuf, Problem> {
     if !to.is_absolute() || to.components().any(|part| part == Component::ParentDir) {
         let detail = "`to` must be an absolute path without `..`";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jeton_core::{Operation, Table};
-use jeton_engine::{Ask, EngineError, Response};
+use jeton_engine::EngineError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -11,11 +11,9 @@ use utoipa::ToSchema;
 use super::change_body::ChangeBody;
 use super::json;
 use super::outcome_body::{OperationResponse, Outcome, OutcomeList};
-use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem};
 use super::request_context::RequestContext;
-use crate::service::operation_outcome;
 
-/// Maximum number of operations in a request.
 pub const ITEMS_MAX: usize = 10_000;
 
 /// Operations, independent of each other.
@@ -32,20 +30,17 @@ pub struct BatchBody<'a> {
 pub type PlannedOperation = Result<(Arc<Table>, Operation), Problem>;
 
 /// Applies the planned operations in one batch and returns their outcomes.
-pub async fn all(request: &RequestContext, planned: Vec<PlannedOperation>) -> OutcomeList {
-    let asks = planned.iter().flatten().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-    let mut responses = request.app.submit_batch(&request.auth, asks).await.map(Vec::into_iter);
+pub async fn apply_planned(request: &RequestContext, planned: Vec<PlannedOperation>) -> OutcomeList {
+    let operations = planned.iter().flatten().map(|(_, operation)| operation.clone()).collect();
+    let mut outcomes = request.apply_all(operations).await.into_iter();
     let results = planned.into_iter().map(|plan| {
         let (table, operation) = plan?;
-        // A timeout is the problem of each of them.
-        let response = responses.as_mut().map_err(|problem| problem.clone())?.next();
-        let reply = operation_outcome(response.unwrap_or(Response::Applied(Err(EngineError::Closed))))?;
-        Ok(Outcome::of(&table, operation.partition(), &reply))
+        let outcome = outcomes.next().ok_or(EngineError::Closed)??;
+        Ok(Outcome::of(&table, operation.partition(), &outcome))
     });
     OutcomeList { results: results.map(OperationResponse::from).collect() }
 }
 
-/// Rejects a request with too many items.
 pub fn check_number(number: usize) -> Result<(), Problem> {
     if number <= ITEMS_MAX {
         return Ok(());
@@ -63,9 +58,7 @@ pub fn check_number(number: usize) -> Result<(), Problem> {
 /// whatever their outcomes.
 #[utoipa::path(
     post, path = "/v1/batch", operation_id = "batch", tag = "counters", request_body = BatchBody,
-    responses((status = 200, body = OutcomeList, description = "The outcome of each operation."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "The body is not a list of operations."),
-        (status = 413, body = ProblemBody, content_type = "application/problem+json", description = "More than 10,000 operations, or too many bytes."))
+    responses((status = 200, body = OutcomeList, description = "The outcome of each operation."))
 )]
 pub async fn post(mut request: RequestContext) -> HttpResult {
     request.no_key()?;
@@ -75,13 +68,13 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     check_number(operations.len())?;
     request.spend(operations.len())?;
     let planned = operations.into_iter().map(|item| plan(&request, item)).collect();
-    Ok(json::ok(&all(&request, planned).await))
+    Ok(json::ok(&apply_planned(&request, planned).await))
 }
 
 fn plan(request: &RequestContext, item: &RawValue) -> PlannedOperation {
     let mut step: ChangeBody = json::object(item.get().as_bytes())?;
     let table = step.take_table()?;
-    request.may(&table, step.op.right())?;
+    request.may(&table, step.kind().right())?;
     let table = request.service().engine.table(&table)?;
     let operation = operation(request, &table, step)?;
     Ok((table, operation))

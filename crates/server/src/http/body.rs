@@ -5,6 +5,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use bytes::BytesMut;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use tokio::sync::mpsc;
@@ -63,7 +64,6 @@ pub fn channel() -> (Writer, Body) {
     (Writer(writer), Body::from_stream(futures_util::stream::poll_fn(next)))
 }
 
-/// The client has disconnected.
 pub struct ReaderGone;
 
 impl Writer {
@@ -77,16 +77,15 @@ impl Writer {
         let _else_lost = self.0.try_send(piece.into());
     }
 
-    /// Returns when the client has disconnected.
     pub async fn gone(&self) {
         self.0.closed().await;
     }
 }
 
-/// Splits bytes into lines.
 pub struct Lines {
-    /// The start of an incomplete line.
-    rest: Vec<u8>,
+    rest: BytesMut,
+    /// Bytes of `rest` that contain no line break.
+    searched: usize,
     longest: usize,
 }
 
@@ -97,32 +96,30 @@ pub struct LineTooLong;
 impl Lines {
     /// Lines of at most `longest` bytes.
     pub fn new(longest: usize) -> Self {
-        Self { rest: Vec::new(), longest }
+        Self { rest: BytesMut::new(), searched: 0, longest }
     }
 
-    /// Adds bytes and calls `line` with each complete line.
-    pub fn push(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8])) -> Result<(), LineTooLong> {
-        let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
-        while let Some(piece) = pieces.next() {
-            if self.rest.len() + piece.len() > self.longest {
-                return Err(LineTooLong);
-            }
-            let is_whole = pieces.peek().is_some();
-            if is_whole && self.rest.is_empty() {
-                line(piece);
-                continue;
-            }
-            self.rest.extend_from_slice(piece);
-            if is_whole {
-                line(&self.rest);
-                self.rest.clear();
-            }
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+    }
+
+    /// Removes the next complete line.
+    pub fn next(&mut self) -> Result<Option<BytesMut>, LineTooLong> {
+        let end = self.rest[self.searched..].iter().position(|byte| *byte == b'\n');
+        let end = end.map(|at| self.searched + at);
+        if end.unwrap_or(self.rest.len()) > self.longest {
+            return Err(LineTooLong);
         }
-        Ok(())
+        self.searched = if end.is_some() { 0 } else { self.rest.len() };
+        Ok(end.map(|end| {
+            let mut line = self.rest.split_to(end + 1);
+            line.truncate(end);
+            line
+        }))
     }
 
     /// The bytes after the last line break.
-    pub fn end(self) -> Vec<u8> {
+    pub fn end(self) -> BytesMut {
         self.rest
     }
 }
@@ -138,17 +135,21 @@ mod tests {
             let mut lines = Lines::new(5);
             let mut found = Vec::new();
             for bytes in text.chunks(step) {
-                lines.push(bytes, |line| found.push(line.to_vec())).unwrap();
+                lines.push(bytes);
+                found.extend(std::iter::from_fn(|| lines.next().unwrap()));
             }
             assert_eq!(found, [&b"one"[..], b"", b"two"]);
-            assert_eq!(lines.end(), b"three");
+            assert_eq!(lines.end(), &b"three"[..]);
         }
     }
 
     #[test]
     fn an_overlong_line_is_rejected_before_its_end() {
         let mut lines = Lines::new(5);
-        assert_eq!(lines.push(b"12345\n123", |_| {}), Ok(()));
-        assert_eq!(lines.push(b"456", |_| {}), Err(LineTooLong));
+        lines.push(b"12345\n123");
+        assert_eq!(lines.next(), Ok(Some(b"12345"[..].into())));
+        assert_eq!(lines.next(), Ok(None));
+        lines.push(b"456");
+        assert_eq!(lines.next(), Err(LineTooLong));
     }
 }

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::change_body::{ChangeBody, ChangeKind};
 use super::json;
-use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem};
 use super::request_context::RequestContext;
 
 const LISTED_MAX: usize = 10_000;
@@ -28,7 +28,6 @@ const HOLDS_MAX: usize = 32;
 const STATE_UNKNOWN: &str =
     "the request did not complete within the request timeout, and the state of the branch is unknown: retry";
 
-/// The additions of a branch.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"operations": [
@@ -44,7 +43,6 @@ pub struct BranchBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"branch": "order-4711", "state": "held", "fresh": true}))]
 pub struct BranchDone {
-    /// The name of the branch.
     branch: String,
     /// held, committed or aborted.
     state: &'static str,
@@ -52,7 +50,6 @@ pub struct BranchDone {
     fresh: bool,
 }
 
-/// The prepared branches.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"branches": [{"branch": "order-4711", "age_ms": 12, "operations": 2, "holds": ["stock/apples: -5", "sold/apples: +5"]}], "more": false}))]
 pub struct BranchList {
@@ -62,14 +59,11 @@ pub struct BranchList {
     more: bool,
 }
 
-/// A prepared branch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BranchItem {
-    /// The name of the branch.
     branch: String,
     /// Time since the prepare in milliseconds.
     age_ms: u64,
-    /// Number of additions.
     operations: usize,
     /// Up to 32 of the additions as text, in any order.
     holds: Vec<String>,
@@ -79,16 +73,12 @@ pub struct BranchItem {
 ///
 /// After a 200 the additions are reserved: no client sees them yet, and a commit always succeeds, because the
 /// server rejects changes that would leave no room for them. After any other response, and after none, the
-/// coordinator must abort the branch. A repeated prepare gets the same response, with `fresh` false.
+/// coordinator must abort the branch. A repeated prepare gets the same response, with `fresh` false. The
+/// problem `branch-settled` has the outcome of the branch in `ending`.
 #[utoipa::path(
     put, path = "/v1/branches/{branch}", operation_id = "holdBranch", tag = "branches", request_body = BranchBody,
     params(("branch" = String, Path, description = "The name of the branch: 1 to 200 bytes of text, percent-encoded.")),
-    responses((status = 200, body = BranchDone, description = "The branch is prepared: the vote is yes."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "bad-operation: the branch is invalid."),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to add in one of the tables."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "beyond-bound, overflow, not-a-counter: the vote is no. branch-settled: the branch has finished with the outcome in `ending`."),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: another branch is prepared under this name."),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "held: another transaction has reserved the range. busy, full: retry later."))
+    responses((status = 200, body = BranchDone, description = "The branch is prepared: the vote is yes."))
 )]
 pub async fn put(mut request: RequestContext) -> HttpResult {
     let (text, name) = named(&request)?;
@@ -114,7 +104,7 @@ pub async fn put(mut request: RequestContext) -> HttpResult {
 fn addition(request: &RequestContext, mut step: ChangeBody) -> Result<Addition, Problem> {
     let table = step.take_table()?;
     request.may(&table, Right::Add)?;
-    if step.op != ChangeKind::Add || step.id.is_some() {
+    if step.kind() != ChangeKind::Add || step.id.is_some() {
         return Err(Problem::bad_json("a branch has additions only, and its name is the only id"));
     }
     let table = request.service().engine.table(&table)?;
@@ -132,10 +122,7 @@ fn addition(request: &RequestContext, mut step: ChangeBody) -> Result<Addition, 
 #[utoipa::path(
     post, path = "/v1/branches/{branch}/commit", operation_id = "commitBranch", tag = "branches",
     params(("branch" = String, Path, description = "The name of the branch, percent-encoded.")),
-    responses((status = 200, body = BranchDone, description = "The branch is committed."),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-branch: the branch is not prepared, or not all of it, and was not committed."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: the branch was aborted."))
+    responses((status = 200, body = BranchDone, description = "The branch is committed."))
 )]
 pub async fn commit(request: RequestContext) -> HttpResult {
     finish(&request, BranchOutcome::Commit).await
@@ -148,26 +135,25 @@ pub async fn commit(request: RequestContext) -> HttpResult {
 #[utoipa::path(
     post, path = "/v1/branches/{branch}/abort", operation_id = "abortBranch", tag = "branches",
     params(("branch" = String, Path, description = "The name of the branch, percent-encoded.")),
-    responses((status = 200, body = BranchDone, description = "The branch is aborted."),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: the branch was committed."))
+    responses((status = 200, body = BranchDone, description = "The branch is aborted."))
 )]
 pub async fn abort(request: RequestContext) -> HttpResult {
     finish(&request, BranchOutcome::Abort).await
 }
 
 async fn finish(request: &RequestContext, ending: BranchOutcome) -> HttpResult {
-    request.may_administer()?;
+    request.administer()?;
     let (text, name) = named(request)?;
-    request.spend(1)?;
     let service = request.app.service.clone();
     let finish = async move { service.finish_branch(&name, ending).await };
-    match (request.app.complete(STATE_UNKNOWN, finish).await??, ending) {
-        (FinishResult::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
-        (FinishResult::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
-        (FinishResult::Otherwise, BranchOutcome::Commit) => Err(settled(BranchOutcome::Abort)),
-        (FinishResult::Otherwise, BranchOutcome::Abort) => Err(settled(BranchOutcome::Commit)),
-        (FinishResult::Unknown, _) => {
+    let (state, other) = match ending {
+        BranchOutcome::Commit => ("committed", BranchOutcome::Abort),
+        BranchOutcome::Abort => ("aborted", BranchOutcome::Commit),
+    };
+    match request.app.complete(STATE_UNKNOWN, finish).await?? {
+        FinishResult::Done { fresh, .. } => Ok(done(text, state, fresh)),
+        FinishResult::Otherwise => Err(settled(other)),
+        FinishResult::Unknown => {
             let detail = "the branch is not prepared, or not all of it, and no commit of it is recorded";
             Err(Problem::new(ErrorCode::UnknownBranch, detail))
         }
@@ -180,12 +166,10 @@ async fn finish(request: &RequestContext, ending: BranchOutcome) -> HttpResult {
 /// coordinator.
 #[utoipa::path(
     get, path = "/v1/branches", operation_id = "listBranches", tag = "branches",
-    responses((status = 200, body = BranchList, description = "The prepared branches."),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."))
+    responses((status = 200, body = BranchList, description = "The prepared branches."))
 )]
 pub async fn list(request: RequestContext) -> HttpResult {
-    request.may_administer()?;
-    request.spend(1)?;
+    request.administer()?;
     let mut held = request.app.in_time(request.service().engine.prepared_branches()).await??;
     held.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
     let (now, more) = (request.service().millis(), held.len() > LISTED_MAX);

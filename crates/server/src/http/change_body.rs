@@ -11,20 +11,14 @@ use super::json::JsonInteger;
 use super::problem::Problem;
 use super::request_context::RequestContext;
 
-/// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
-    /// Adds to a counter.
     #[default]
     Add,
-    /// Sets a counter to a value.
     Set,
-    /// Sets a counter to zero.
     Reset,
-    /// Deletes the cell.
     Delete,
-    /// Stores bytes in the cell.
     Put,
 }
 
@@ -52,106 +46,42 @@ impl ChangeKind {
     }
 }
 
-/// Adds to a counter.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
-pub struct AddBody {
-    /// The number to add; may be negative.
-    pub delta: JsonInteger,
-    /// The id of the operation, in a format of the table. Alternatively in the header `Idempotency-Key`.
-    pub id: Option<String>,
-    /// If the sum would be below this, nothing is added, and the refusal is stored under the id.
-    pub min: Option<JsonInteger>,
-    /// If the sum would be above this, nothing is added, and the refusal is stored under the id.
-    pub max: Option<JsonInteger>,
-    /// The column, as family:qualifier; default: the unnamed column of the row.
-    pub column: Option<String>,
-}
-
-/// Sets a counter to a value.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"value": 100, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
-pub struct SetBody {
-    /// The value.
-    pub value: JsonInteger,
-    /// The id of the operation. Alternatively in the header `Idempotency-Key`.
-    pub id: Option<String>,
-    /// The column, as family:qualifier; default: the unnamed column of the row.
-    pub column: Option<String>,
-}
-
-/// Resets or deletes a counter.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
-pub struct PlainBody {
-    /// The id of the operation. Alternatively in the header `Idempotency-Key`.
-    pub id: Option<String>,
-    /// The column, as family:qualifier; default: the unnamed column of the row.
-    pub column: Option<String>,
-}
-
-/// Stores bytes in a cell: either text or base64.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(example = json!({"text": "blue", "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
-pub struct PutBody {
-    /// The bytes, as text.
-    pub text: Option<String>,
-    /// The bytes, as base64 (RFC 4648, section 4).
-    pub base64: Option<String>,
-    /// The id of the operation. Alternatively in the header `Idempotency-Key`.
-    pub id: Option<String>,
-    /// The column, as family:qualifier; default: the unnamed column of the row.
-    pub column: Option<String>,
-}
-
-/// An operation in a list.
+/// A change of one cell.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"table": "clicks", "row": "page-7", "op": "add", "delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
 pub struct ChangeBody {
     /// The table; only where the path does not name it.
     pub table: Option<String>,
-    /// The row, as text.
+    /// The row, as text; only where the path does not name it.
     pub row: Option<String>,
-    /// The row, as base64, if it is not text.
+    /// The row, as base64, if it is not text; only where the path does not name it.
     pub row_base64: Option<String>,
     /// The column, as family:qualifier; default: the unnamed column of the row.
     pub column: Option<String>,
-    /// The kind of change.
-    #[serde(default)]
-    pub op: ChangeKind,
-    /// For add: the number to add.
+    /// The kind of change; default: add. Only where the path does not name it.
+    pub op: Option<ChangeKind>,
+    /// For add: the number to add; may be negative.
     pub delta: Option<JsonInteger>,
-    /// For add: the minimum of the sum.
+    /// For add: if the sum would be below this, nothing is added, and the refusal is stored under the id.
     pub min: Option<JsonInteger>,
-    /// For add: the maximum of the sum.
+    /// For add: if the sum would be above this, nothing is added, and the refusal is stored under the id.
     pub max: Option<JsonInteger>,
     /// For set: the value.
     pub value: Option<JsonInteger>,
     /// For put: the bytes, as text.
     pub text: Option<String>,
-    /// For put: the bytes, as base64.
+    /// For put: the bytes, as base64 (RFC 4648, section 4).
     pub base64: Option<String>,
-    /// The id of the operation, in a format of the table.
+    /// The id of the operation, in a format of the table. A request of one change may have it in the header
+    /// `Idempotency-Key` instead.
     pub id: Option<String>,
 }
 
-/// A change with its column and the text of its id.
 pub struct ParsedChange {
     pub change: Change,
     pub column: Column,
     pub id: Option<String>,
-}
-
-impl ParsedChange {
-    /// Parses the column.
-    pub fn new(change: Change, column: Option<String>, id: Option<String>) -> Result<Self, Problem> {
-        Ok(Self { change, column: parse_column(column.as_deref().map(str::as_bytes))?, id })
-    }
 }
 
 /// Parses a column; `None` is the unnamed column.
@@ -159,31 +89,15 @@ pub fn parse_column(text: Option<&[u8]>) -> Result<Column, Problem> {
     Ok(text.map(Column::parse).transpose()?.unwrap_or_default())
 }
 
-/// An addition within optional bounds.
-pub fn add(delta: JsonInteger, min: Option<JsonInteger>, max: Option<JsonInteger>) -> Change {
-    match (min, max) {
-        (None, None) => Change::Add(delta.0),
-        (min, max) => {
-            Change::AddWithin { delta: delta.0, min: min.map(|min| min.0), max: max.map(|max| max.0) }
-        }
-    }
-}
-
-/// Stores bytes that are given as text or as base64.
-pub fn put(text: Option<String>, base64: Option<String>) -> Result<Change, Problem> {
-    let bytes = match (text, base64) {
-        (Some(text), None) => text.into_bytes(),
-        (None, Some(base64)) => bytes("base64", &base64)?,
-        _ => return Err(Problem::bad_json("send the bytes either as `text` or as `base64`")),
-    };
-    Ok(Change::Put(bytes.into()))
-}
-
 fn bytes(member: &str, base64: &str) -> Result<Vec<u8>, Problem> {
     STANDARD.decode(base64).map_err(|error| Problem::bad_json(format!("`{member}` is not base64: {error}")))
 }
 
 impl ChangeBody {
+    pub fn kind(&self) -> ChangeKind {
+        self.op.unwrap_or_default()
+    }
+
     fn row(&self) -> Result<Vec<u8>, Problem> {
         match (&self.row, &self.row_base64) {
             (Some(row), None) => Ok(row.as_bytes().to_vec()),
@@ -193,7 +107,7 @@ impl ChangeBody {
     }
 
     fn parse(self) -> Result<ParsedChange, Problem> {
-        let verb = self.op;
+        let verb = self.kind();
         let members = [
             ("delta", self.delta.is_some(), verb == ChangeKind::Add),
             ("min", self.min.is_some(), verb == ChangeKind::Add),
@@ -212,21 +126,42 @@ impl ChangeBody {
         let missing =
             |member: &str| Problem::bad_json(format!("the op \"{}\" needs `{member}`", verb.name()));
         let change = match verb {
-            ChangeKind::Add => add(self.delta.ok_or_else(|| missing("delta"))?, self.min, self.max),
+            ChangeKind::Add => {
+                let delta = self.delta.ok_or_else(|| missing("delta"))?.0;
+                match [self.min, self.max].map(|bound| bound.map(|bound| bound.0)) {
+                    [None, None] => Change::Add(delta),
+                    [min, max] => Change::AddWithin { delta, min, max },
+                }
+            }
             ChangeKind::Set => Change::Set(self.value.ok_or_else(|| missing("value"))?.0),
             ChangeKind::Reset => Change::Reset,
             ChangeKind::Delete => Change::Delete,
-            ChangeKind::Put => put(self.text, self.base64)?,
+            ChangeKind::Put => match (self.text, self.base64) {
+                (Some(text), None) => Change::Put(text.into_bytes().into()),
+                (None, Some(base64)) => Change::Put(bytes("base64", &base64)?.into()),
+                _ => return Err(Problem::bad_json("send the bytes either as `text` or as `base64`")),
+            },
         };
-        ParsedChange::new(change, self.column, self.id)
+        let column = parse_column(self.column.as_deref().map(str::as_bytes))?;
+        Ok(ParsedChange { change, column, id: self.id })
     }
 
-    /// Removes the table, which is required.
+    /// The change of a request whose path has the cell and the kind.
+    pub fn parse_as(mut self, kind: ChangeKind) -> Result<ParsedChange, Problem> {
+        let is_there =
+            [self.table.is_some(), self.row.is_some(), self.row_base64.is_some(), self.op.is_some()];
+        let members = ["table", "row", "row_base64", "op"].into_iter().zip(is_there);
+        if let Some((member, _)) = members.into_iter().find(|(_, is_there)| *is_there) {
+            return Err(Problem::bad_json(format!("the path has table, row and op: omit `{member}`")));
+        }
+        self.op = Some(kind);
+        self.parse()
+    }
+
     pub fn take_table(&mut self) -> Result<String, Problem> {
         self.table.take().ok_or_else(|| Problem::bad_json("missing member `table`"))
     }
 
-    /// The cell in this table, and the change.
     pub fn resolve(self, request: &RequestContext, table: &Table) -> Result<(Cell, ParsedChange), Problem> {
         let row = self.row()?;
         let parsed = self.parse()?;

@@ -4,23 +4,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jeton_auth::Right;
 use jeton_core::rfc3339;
-use jeton_core::{Cell, Change, Durability, Operation, Table, Value};
-use jeton_engine::{Ask, EngineError};
+use jeton_core::{Cell, Durability, Operation, Table, Value};
+use jeton_engine::EngineError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::change_body::{
-    self, AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, parse_column,
-};
-use super::outcome_body::{Outcome, durability};
-use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
+use super::change_body::{ChangeBody, ChangeKind, parse_column};
+use super::outcome_body::Outcome;
+use super::problem::{ErrorCode, HttpResult, Problem};
 use super::query::Query;
 use super::request_context::{RequestContext, decoded};
+use super::settings::durability_name;
 use super::{json, list_counters};
 use crate::Service;
-use crate::service::read_value;
 
-/// Maximum number of rows in a read.
 pub const ROWS_MAX: usize = 1000;
 
 /// The row and the column of a cell.
@@ -77,7 +74,6 @@ pub struct Counter {
     durability: Option<&'static str>,
 }
 
-/// Counters.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Counters {
     /// The counters: in the order of the rows in the query, or in the order of the store.
@@ -104,7 +100,7 @@ impl Counter {
             text: bytes.as_ref().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()),
             base64: bytes.map(|bytes| STANDARD.encode(bytes)),
             expires,
-            durability: relaxed.then(|| durability(Durability::Relaxed)),
+            durability: relaxed.then(|| durability_name(Durability::Relaxed)),
         }
     }
 }
@@ -117,15 +113,27 @@ fn text_or_base64(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     }
 }
 
-/// Reads cells in one batch.
-async fn read(request: &RequestContext, table: &Table, cells: Vec<Cell>) -> Result<Vec<Counter>, Problem> {
-    let asks = cells.iter().cloned().map(Ask::Read).collect();
-    let responses = request.app.submit_batch(&request.auth, asks).await?;
-    let read = cells.iter().zip(responses);
-    read.map(|(cell, response)| Ok(Counter::new(table, cell, read_value(response)?))).collect()
+async fn read(request: &RequestContext, table: &Table, cells: &[Cell]) -> Result<Vec<Counter>, Problem> {
+    let values = request.read_all(cells).await?;
+    Ok(cells.iter().zip(values).map(|(cell, value)| Counter::new(table, cell, value)).collect())
 }
 
-/// `POST /v1/tables/{table}/counters/{row}:{verb}`.
+/// Changes a cell, once.
+///
+/// The verb `add` adds to a counter and requires the right `add`. The others require the right `admin`: `set`
+/// sets a counter, `reset` sets it to zero, `delete` deletes the cell, and `put` stores bytes instead of a
+/// counter. Requests with the same id count once, and every retry gets the first result, marked `replayed`.
+/// `min` and `max` bound a sum: a refusal is a result too (`applied: false`) and is stored like any other.
+#[utoipa::path(
+    post, path = "/v1/tables/{table}/counters/{row}:{verb}", operation_id = "changeCounter", tag = "counters", request_body = ChangeBody,
+    params(
+        ("table" = String, Path, description = "The table."),
+        ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
+        ("verb" = ChangeKind, Path, description = "The kind of change."),
+        ("Idempotency-Key" = Option<String>, Header, description = "The id, as a string in quotes (draft-ietf-httpapi-idempotency-key-header-06)."),
+    ),
+    responses((status = 200, body = Outcome, description = "The outcome. A replay has the header `Idempotency-Replayed: true`."))
+)]
 pub async fn post(mut request: RequestContext) -> HttpResult {
     // The last colon that is not encoded, because rows may contain colons.
     let last = request.raw_part(4).to_owned();
@@ -139,95 +147,10 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     let row = decoded(row)?;
     let table = request.table(verb.right())?;
     request.spend(1)?;
-    let parsed = match verb {
-        ChangeKind::Add => add(&mut request).await?,
-        ChangeKind::Set => set(&mut request).await?,
-        ChangeKind::Reset => reset(&mut request).await?,
-        ChangeKind::Delete => delete(&mut request).await?,
-        ChangeKind::Put => put(&mut request).await?,
-    };
+    let parsed = request.json::<ChangeBody>().await?.parse_as(verb)?;
     let id = request.id(parsed.id, table.settings().formats)?;
     let cell = request.service().engine.cell(&table, &row, &parsed.column)?;
-    let (partition, reply) = request.apply(Operation::single(id, cell, parsed.change)?).await?;
-    let outcome = Outcome::of(&table, partition, &reply);
-    Ok(outcome.details.respond(&outcome))
-}
-
-/// Adds to a counter, once.
-///
-/// Requests with the same id count once, and every retry gets the first result, marked `replayed`. `min` and
-/// `max` bound the sum: a refusal is a result too (`applied: false`) and is stored like any other.
-#[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:add", operation_id = "addToCounter", tag = "counters", request_body = AddBody,
-    params(
-        ("table" = String, Path, description = "The table."),
-        ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
-        ("Idempotency-Key" = Option<String>, Header, description = "The id, as a string in quotes (draft-ietf-httpapi-idempotency-key-header-06)."),
-    ),
-    responses(
-        (status = 200, body = Outcome, description = "The outcome. A replay has the header `Idempotency-Replayed: true`."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-required, id-invalid, id-conflict, id-from-future, epoch-ahead, bad-json, bad-operation: correct the request, keep the id."),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json", description = "unauthorized, token-invalid."),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "The token lacks the right `add`."),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "outcome-unknown (retry with the same id), unknown-session, fenced, overflow, not-a-counter."),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "id-expired: the server no longer knows whether this id was counted, and does not count it now."),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: the id was used for another operation."),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json", description = "throttled: above the rate limit of the token."),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy, full or closing: retry with the same id."),
-    )
-)]
-pub async fn add(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    let body: AddBody = request.json().await?;
-    ParsedChange::new(change_body::add(body.delta, body.min, body.max), body.column, body.id)
-}
-
-/// Sets a counter to a value. Requires the right `admin`.
-#[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:set", operation_id = "setCounter", tag = "counters", request_body = SetBody,
-    params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "The outcome."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
-)]
-pub async fn set(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    let body: SetBody = request.json().await?;
-    ParsedChange::new(Change::Set(body.value.0), body.column, body.id)
-}
-
-/// Sets a counter to zero. Requires the right `admin`.
-#[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:reset", operation_id = "resetCounter", tag = "counters", request_body = PlainBody,
-    params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "The outcome."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
-)]
-pub async fn reset(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    let body: PlainBody = request.json().await?;
-    ParsedChange::new(Change::Reset, body.column, body.id)
-}
-
-/// Deletes a cell. Requires the right `admin`.
-#[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:delete", operation_id = "deleteCounter", tag = "counters", request_body = PlainBody,
-    params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "The outcome; the value is null."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
-)]
-pub async fn delete(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    let body: PlainBody = request.json().await?;
-    ParsedChange::new(Change::Delete, body.column, body.id)
-}
-
-/// Stores bytes in a cell instead of a counter. Requires the right `admin`.
-#[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:put", operation_id = "putBytes", tag = "counters", request_body = PutBody,
-    params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "The outcome; the value is null."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
-)]
-pub async fn put(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    let body: PutBody = request.json().await?;
-    ParsedChange::new(change_body::put(body.text, body.base64)?, body.column, body.id)
+    request.apply_one(&table, Operation::single(id, cell, parsed.change)?).await
 }
 
 /// Reads a counter.
@@ -239,15 +162,14 @@ pub async fn put(request: &mut RequestContext) -> Result<ParsedChange, Problem> 
     params(("table" = String, Path, description = "The table."),
         ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
         ("column" = Option<String>, Query, description = "The column, as family:qualifier.")),
-    responses((status = 200, body = Counter, description = "The content of the cell."),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
+    responses((status = 200, body = Counter, description = "The content of the cell."))
 )]
 pub async fn get(request: RequestContext) -> HttpResult {
     let table = request.table(Right::Read)?;
     request.spend(1)?;
     let query = request.query(&["column"])?;
     let cell = cell(request.service(), &table, &request.part(4)?, &query)?;
-    let counters = read(&request, &table, vec![cell]).await?;
+    let counters = read(&request, &table, &[cell]).await?;
     match &counters[..] {
         [counter] => Ok(json::ok(counter)),
         _ => Err(EngineError::Closed.into()),
@@ -271,9 +193,7 @@ fn cell(service: &Service, table: &Table, row: &[u8], query: &Query) -> Result<C
         ("prefix" = Option<String>, Query, description = "The prefix of the rows."),
         ("limit" = Option<u32>, Query, description = "Maximum number of counters of a page: 1 to 1000, default 100."),
         ("after" = Option<String>, Query, description = "`next` of the previous page.")),
-    responses((status = 200, body = Counters, description = "The counters."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "Invalid query."),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
+    responses((status = 200, body = Counters, description = "The counters."))
 )]
 pub async fn many(request: RequestContext) -> HttpResult {
     let table = request.table(Right::Read)?;
@@ -294,8 +214,7 @@ pub async fn many(request: RequestContext) -> HttpResult {
         }
     }
     request.spend(rows.len())?;
-    let cells =
-        rows.iter().map(|row| cell(request.service(), &table, row, &query)).collect::<Result<_, _>>()?;
-    let counters = read(&request, &table, cells).await?;
+    let cells = rows.iter().map(|row| cell(request.service(), &table, row, &query));
+    let counters = read(&request, &table, &cells.collect::<Result<Vec<_>, _>>()?).await?;
     Ok(json::ok(&Counters { counters, next: None }))
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jeton_auth::Exhausted;
 use jeton_core::rfc3339;
 use jeton_core::units;
 use jeton_core::{AddressError, BranchError, IdError, OperationError, Rejection, SettingsError, Timestamp};
@@ -62,10 +63,22 @@ impl From<EngineError> for Problem {
     }
 }
 
-impl From<BranchError> for Problem {
-    fn from(error: BranchError) -> Self {
-        Self::new(ErrorCode::BadOperation, error.to_string())
-    }
+/// Errors that all have one code.
+macro_rules! map_errors {
+    ($($error:ty => $code:ident,)*) => {$(
+        impl From<$error> for Problem {
+            fn from(error: $error) -> Self {
+                Self::new(ErrorCode::$code, error.to_string())
+            }
+        }
+    )*};
+}
+
+map_errors! {
+    AddressError => BadOperation,
+    BranchError => BadOperation,
+    Exhausted => Quota,
+    IdError => IdInvalid,
 }
 
 impl From<PrepareError> for Problem {
@@ -75,18 +88,6 @@ impl From<PrepareError> for Problem {
             PrepareError::Refused(error) => error.into(),
             other => Self::new(ErrorCode::BadOperation, other.to_string()),
         }
-    }
-}
-
-impl From<IdError> for Problem {
-    fn from(error: IdError) -> Self {
-        Self::new(ErrorCode::IdInvalid, error.to_string())
-    }
-}
-
-impl From<AddressError> for Problem {
-    fn from(error: AddressError) -> Self {
-        Self::new(ErrorCode::BadOperation, error.to_string())
     }
 }
 
@@ -118,26 +119,10 @@ impl From<TableError> for Problem {
 }
 
 impl Problem {
-    /// The table does not exist.
     pub fn unknown_table(table: &str) -> Self {
         let detail = format!(
             "table {table:?} does not exist; PUT /v1/tables/{table} creates it, GET /v1/tables lists the tables"
         );
         Self::new(ErrorCode::UnknownTable, detail)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn details_of_a_rejection_are_members_of_the_body() {
-        let now = Timestamp::from_secs(1_800_000_000);
-        let problem = Problem::from(Rejection::Expired { window: Duration::from_secs(3600), now });
-        assert_eq!(problem.extra["window"], "1h");
-        assert_eq!(problem.extra["server_time"], "2027-01-15T08:00:00.000Z");
-        let problem = Problem::from(Rejection::UnknownSession { floor: 7 });
-        assert_eq!(problem.extra["floor"], 7);
     }
 }

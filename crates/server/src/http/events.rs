@@ -13,12 +13,12 @@ use utoipa::ToSchema;
 use super::batch::{self, check_number};
 use super::json::{self, JsonInteger};
 use super::outcome_body::{Outcome, OutcomeList};
-use super::problem::{HttpResult, Problem, ProblemBody};
+use super::problem::{HttpResult, Problem};
 use super::query::percent_decode;
 use super::request_context::RequestContext;
 
-const ONE: &str = "application/cloudevents+json";
-const BATCH: &str = "application/cloudevents-batch+json";
+const STRUCTURED: &str = "application/cloudevents+json";
+const BATCHED: &str = "application/cloudevents-batch+json";
 
 /// An event in the JSON format of CloudEvents 1.0. Other attributes are ignored.
 #[derive(Deserialize, ToSchema)]
@@ -27,10 +27,8 @@ const BATCH: &str = "application/cloudevents-batch+json";
     "subject": "page-7", "data": {"delta": 1}
 }))]
 pub struct Event<'a> {
-    /// 1.0.
     #[schema(required = true)]
     specversion: Option<String>,
-    /// The source of the event.
     #[schema(required = true)]
     source: Option<String>,
     /// The id of the event at its source.
@@ -39,7 +37,6 @@ pub struct Event<'a> {
     /// Time of the event. Required, because it determines how long the id is kept.
     #[schema(format = DateTime, required = true)]
     time: Option<String>,
-    /// The row of the counter.
     #[schema(required = true)]
     subject: Option<String>,
     /// The payload. The member `delta` of an object is added; otherwise 1.
@@ -55,7 +52,6 @@ struct Data {
     delta: Option<JsonInteger>,
 }
 
-/// The number that an event adds.
 fn delta(data: &[u8]) -> Result<i64, Problem> {
     if !data.trim_ascii_start().starts_with(b"{") {
         return Ok(1);
@@ -125,9 +121,7 @@ fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
     post, path = "/v1/tables/{table}/events", operation_id = "countEvents", tag = "events",
     request_body(content((Event = "application/cloudevents+json"), (Vec<Event> = "application/cloudevents-batch+json"))),
     params(("table" = String, Path, description = "The table.")),
-    responses((status = 200, description = "The outcome, or the outcome of each event.", content((Outcome = "application/json"), (OutcomeList = "application/json"))),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json", description = "media-type: the body is not an event."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
+    responses((status = 200, description = "The outcome, or the outcome of each event.", content((Outcome = "application/json"), (OutcomeList = "application/json"))))
 )]
 pub async fn post(mut request: RequestContext) -> HttpResult {
     let table = request.table(Right::Add)?;
@@ -135,10 +129,10 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     let is_binary = request.parts.headers.contains_key("ce-specversion");
     let kind = request.media_type();
     if !is_binary {
-        request.must_be(&[ONE, BATCH])?;
+        request.must_be(&[STRUCTURED, BATCHED])?;
     }
     let body = request.whole().await?;
-    if kind == BATCH {
+    if kind == BATCHED {
         let events: Vec<&RawValue> = json::read(&body)?;
         check_number(events.len())?;
         request.spend(events.len())?;
@@ -147,10 +141,10 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
             Ok((table.clone(), event.operation(&request, &table)?))
         };
         let planned = events.into_iter().map(plan).collect();
-        return Ok(json::ok(&batch::all(&request, planned).await));
+        return Ok(json::ok(&batch::apply_planned(&request, planned).await));
     }
     request.spend(1)?;
-    let operation = if kind == ONE {
+    let operation = if kind == STRUCTURED {
         json::object::<Event<'_>>(&body)?.operation(&request, &table)?
     } else {
         // A payload that is not JSON has no delta; the event counts 1.
@@ -158,7 +152,5 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
         let delta = if is_json { delta(&body)? } else { 1 };
         in_headers(&request.parts.headers)?.adding(&request, &table, delta)?
     };
-    let (partition, reply) = request.apply(operation).await?;
-    let outcome = Outcome::of(&table, partition, &reply);
-    Ok(outcome.details.respond(&outcome))
+    request.apply_one(&table, operation).await
 }

@@ -8,7 +8,6 @@ use axum::http::HeaderMap;
 
 pub const NAME: &str = "idempotency-key";
 
-/// The string in the header.
 pub fn read(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     let mut values = headers.get_all(NAME).iter();
     let Some(value) = values.next() else { return Ok(None) };

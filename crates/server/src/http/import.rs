@@ -10,31 +10,29 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use jeton_auth::Throttled;
 use jeton_core::{Operation, Table};
-use jeton_engine::{Ask, OperationOutcome};
+use jeton_engine::OperationOutcome;
 use serde::Serialize;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use super::batch;
-use super::body::{self, Lines, Writer};
+use super::body::{self, LineTooLong, Lines, Writer};
 use super::change_body::ChangeBody;
 use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::{RequestContext, throttled};
-use crate::service::operation_outcome;
 
 const NDJSON: &str = "application/x-ndjson";
 
-/// Maximum number of operations in a batch.
-const BURST: usize = 500;
+const BATCH_MAX: usize = 500;
 
-/// Interval of progress reports.
-const EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 const ERRORS_MAX: usize = 100;
 
-/// Backoff after a retryable error: from the first to the second, doubled each time.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// Backoff after a retryable error, doubled each time.
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
 /// The progress of an import, on a line of its own every second and at the end.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -62,19 +60,15 @@ pub struct Progress {
     stopped: Option<ProblemBody>,
 }
 
-/// The error of a line.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LineError {
     /// The line, counted from 1.
     line: u64,
-    /// The error.
     #[serde(flatten)]
     problem: ProblemBody,
 }
 
-/// Why an import ends early.
 enum End {
-    /// The client has disconnected.
     Gone,
     Because(Problem),
 }
@@ -91,11 +85,10 @@ struct Import {
     writer: Writer,
     progress: Progress,
     errors: Vec<LineError>,
-    /// The number of the last line.
     line: u64,
     /// Operations not yet submitted, with their lines.
     waiting: Vec<(u64, Operation)>,
-    burst: usize,
+    batch_max: usize,
     reported: Instant,
 }
 
@@ -110,8 +103,7 @@ struct Import {
     request_body(content = String, content_type = "application/x-ndjson", description = "Operations, one per line.",
         example = "{\"row\":\"page-7\",\"delta\":1,\"id\":\"01890a5d-ac96-774b-bcce-b302099a8057\"}\n{\"row\":\"page-8\",\"delta\":2,\"id\":\"01890a5d-ac96-774b-bcce-b302099a8058\"}\n"),
     params(("table" = String, Path, description = "The table.")),
-    responses((status = 200, body = Progress, content_type = "application/x-ndjson", description = "Progress, line by line."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "Before the start: no token, no right, no table, not NDJSON."))
+    responses((status = 200, body = Progress, content_type = "application/x-ndjson", description = "Progress, line by line."))
 )]
 pub async fn post(request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
@@ -128,7 +120,7 @@ pub async fn post(request: RequestContext) -> HttpResult {
         errors: Vec::new(),
         line: 0,
         waiting: Vec::new(),
-        burst: BURST,
+        batch_max: BATCH_MAX,
         reported: Instant::now(),
     };
     tokio::spawn(import.run());
@@ -137,7 +129,7 @@ pub async fn post(request: RequestContext) -> HttpResult {
 
 impl Import {
     async fn run(mut self) {
-        let ended = self.all().await;
+        let ended = self.read_lines().await;
         match &ended {
             Err(End::Gone) => return,
             // Operations that were read are still submitted, as far as possible.
@@ -153,20 +145,19 @@ impl Import {
         let _best_effort = self.writer.write(text(&last)).await;
     }
 
-    async fn all(&mut self) -> Result<(), End> {
+    async fn read_lines(&mut self) -> Result<(), End> {
         let mut lines = Lines::new(self.request.service().options.request_bytes_max);
         let mut body = self.request.take_body();
         let app = self.request.app.clone();
         let request_read_timeout = app.service.options.request_read_timeout;
         let mut closed = std::pin::pin!(app.closed());
-        let mut found = Vec::new();
         loop {
             let until = Instant::now() + request_read_timeout;
             let piece = loop {
                 let left = until.saturating_duration_since(Instant::now());
                 tokio::select! {
                     piece = body::next(&mut body, left) => break piece?,
-                    () = tokio::time::sleep_until(self.reported + EVERY) => {
+                    () = tokio::time::sleep_until(self.reported + REPORT_INTERVAL) => {
                         // A slow client must not wait for a full batch.
                         self.flush().await?;
                         self.report_progress();
@@ -176,13 +167,9 @@ impl Import {
                 }
             };
             let Some(piece) = piece else { break };
-            let read = lines.push(&piece, |line| found.push(line.to_vec()));
-            for line in found.drain(..) {
+            lines.push(&piece);
+            while let Some(line) = lines.next().map_err(|LineTooLong| self.too_long())? {
                 self.take(&line).await?;
-            }
-            if read.is_err() {
-                let detail = format!("line {} is longer than the maximum size of a request", self.line + 1);
-                return Err(Problem::new(ErrorCode::TooLarge, detail).into());
             }
         }
         self.take(&lines.end()).await?;
@@ -201,10 +188,10 @@ impl Import {
             Ok(operation) => self.waiting.push((self.line, operation)),
             Err(problem) => self.fail(self.line, problem),
         }
-        if self.waiting.len() >= self.burst {
+        if self.waiting.len() >= self.batch_max {
             self.flush().await?;
         }
-        if self.reported.elapsed() >= EVERY {
+        if self.reported.elapsed() >= REPORT_INTERVAL {
             self.report_progress();
         }
         Ok(())
@@ -220,22 +207,21 @@ impl Import {
                 "a line of an import requires an `id`: without it, a repeated import would count twice";
             return Err(Problem::new(ErrorCode::IdRequired, detail));
         }
-        self.request.may(&self.table.name, step.op.right())?;
+        self.request.may(&self.table.name, step.kind().right())?;
         batch::operation(&self.request, &self.table, step)
     }
 
-    /// Submits all pending operations.
     async fn flush(&mut self) -> Result<(), End> {
         while !self.waiting.is_empty() {
-            let number = self.waiting.len().min(self.burst);
-            let some = self.waiting.drain(..number).collect();
-            self.some(some).await?;
+            let number = self.waiting.len().min(self.batch_max);
+            let batch = self.waiting.drain(..number).collect();
+            self.submit(batch).await?;
         }
         Ok(())
     }
 
     /// Submits a batch, and retries it with the same ids while the store is busy.
-    async fn some(&mut self, mut left: Vec<(u64, Operation)>) -> Result<(), End> {
+    async fn submit(&mut self, mut left: Vec<(u64, Operation)>) -> Result<(), End> {
         if let Err(problem) = self.spend(left.len()).await {
             // A repeated import can still apply these lines.
             left.iter().for_each(|(line, _)| self.fail(*line, problem.clone()));
@@ -243,15 +229,10 @@ impl Import {
         }
         let timeout = self.request.service().options.request_timeout;
         let mut since = Instant::now();
-        let mut pause = PAUSES.0;
+        let mut backoff = BACKOFF_MIN;
         loop {
-            let asks = left.iter().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-            let outcomes: Vec<_> = match self.request.app.submit_batch(&self.request.auth, asks).await {
-                Ok(responses) => {
-                    responses.into_iter().map(|response| Ok(operation_outcome(response)?)).collect()
-                }
-                Err(problem) => left.iter().map(|_| Err(problem.clone())).collect(),
-            };
+            let operations = left.iter().map(|(_, operation)| operation.clone()).collect();
+            let outcomes = self.request.apply_all(operations).await;
             let before = left.len();
             let mut again = Vec::new();
             for ((line, operation), outcome) in left.into_iter().zip(outcomes) {
@@ -270,11 +251,11 @@ impl Import {
                 return Ok(());
             }
             if again.len() < before {
-                (since, pause) = (Instant::now(), PAUSES.0);
+                (since, backoff) = (Instant::now(), BACKOFF_MIN);
             }
             left = again;
-            self.wait(pause).await?;
-            pause = (pause * 2).min(PAUSES.1);
+            self.wait(backoff).await?;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
         }
     }
 
@@ -296,7 +277,7 @@ impl Import {
                         return Err(problem);
                     }
                     // Smaller batches from now on; this one is taken in parts.
-                    self.burst = burst;
+                    self.batch_max = burst;
                     let (first, rest) = (burst, number - burst);
                     Box::pin(self.spend(first)).await?;
                     return Box::pin(self.spend(rest)).await;
@@ -310,19 +291,24 @@ impl Import {
         let app = self.request.app.clone();
         let until = Instant::now() + time;
         loop {
-            let next = until.min(self.reported + EVERY);
+            let next = until.min(self.reported + REPORT_INTERVAL);
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
                 () = self.writer.gone() => return Err(End::Gone),
                 () = app.closed() => return Err(closing().into()),
             }
-            if self.reported.elapsed() >= EVERY {
+            if self.reported.elapsed() >= REPORT_INTERVAL {
                 self.report_progress();
             }
             if Instant::now() >= until {
                 return Ok(());
             }
         }
+    }
+
+    fn too_long(&self) -> Problem {
+        let detail = format!("line {} is longer than the maximum size of a request", self.line + 1);
+        Problem::new(ErrorCode::TooLarge, detail)
     }
 
     fn fail(&mut self, line: u64, problem: Problem) {

@@ -10,12 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::problem::Problem;
 use super::suggestion::nearest;
 
-/// A successful response with a JSON body.
 pub fn ok(body: &impl Serialize) -> Response {
     response(StatusCode::OK, body)
 }
 
-/// A response with a JSON body.
 pub fn response(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
@@ -24,7 +22,6 @@ pub fn response(status: StatusCode, body: &impl Serialize) -> Response {
     }
 }
 
-/// Parses a body.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
     serde_json::from_slice(text).map_err(|error| Problem::bad_json(explain(&error)))
 }
@@ -57,7 +54,7 @@ fn unknown_member(text: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 /// An integer, as a number or, for clients whose numbers end at 2^53, as a string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct JsonInteger(pub i64);
 
 impl<'de> Deserialize<'de> for JsonInteger {

@@ -3,16 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jeton_core::{Cell, Column, Table};
-use jeton_engine::Ask;
 
 use super::counters::{Counter, Counters, ROWS_MAX};
 use super::problem::Problem;
 use super::query::Query;
 use super::request_context::RequestContext;
 use crate::Service;
-use crate::service::read_value;
 
-/// Default number of counters of a page.
 const PAGE: usize = 100;
 
 /// Maximum number of reads for a page. A page ends early if the store lists only empty cells.
@@ -42,17 +39,13 @@ pub async fn page(
         let missing = limit - counters.len();
         let (this, prefix, from) = (table.clone(), prefix.clone(), after.clone());
         let list = move |service: &Service| service.engine.list(&this, &prefix, from.as_ref(), missing);
-        let cells = request.app.aside(list).await??;
+        let cells = request.app.run_blocking(list).await??;
         let is_last = cells.len() < missing;
-        let responses =
-            request.app.submit_batch(&request.auth, cells.iter().cloned().map(Ask::Read).collect()).await?;
+        let values = request.read_all(&cells).await?;
         after = cells.last().cloned().or(after);
-        for (cell, response) in cells.iter().zip(responses) {
-            // The cell may have been deleted or have expired since the flush.
-            if let Some(value) = read_value(response)? {
-                counters.push(Counter::new(table, cell, Some(value)));
-            }
-        }
+        // A cell may have been deleted or have expired since the flush.
+        let listed = cells.iter().zip(values).filter(|(_, value)| value.is_some());
+        counters.extend(listed.map(|(cell, value)| Counter::new(table, cell, value)));
         if is_last {
             return Ok(Counters { counters, next: None });
         }

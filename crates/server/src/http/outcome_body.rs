@@ -3,18 +3,18 @@
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use jeton_core::rfc3339;
-use jeton_core::{Durability, Mode, OperationResult, PartitionId, Table};
+use jeton_core::{OperationResult, PartitionId, Table};
 use jeton_engine::OperationOutcome;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::json;
 use super::problem::{Problem, ProblemBody};
+use super::settings::{durability_name, mode_name};
 
 /// The header that marks a replayed response.
 pub const REPLAYED: &str = "idempotency-replayed";
 
-/// The outcome of an operation.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OutcomeBody {
     /// Whether the changes were applied, now or on the first request with this id. False if a bound refused
@@ -53,7 +53,6 @@ pub struct Outcome {
     pub value: Option<i64>,
     /// The same as text, for clients whose numbers end at 2^53.
     pub value_text: Option<String>,
-    /// The details of the outcome.
     #[serde(flatten)]
     pub details: OutcomeBody,
 }
@@ -70,7 +69,6 @@ pub struct Outcomes {
     pub values: Vec<Option<i64>>,
     /// The same as text, for clients whose numbers end at 2^53.
     pub values_text: Vec<Option<String>>,
-    /// The details of the outcome.
     #[serde(flatten)]
     pub details: OutcomeBody,
 }
@@ -79,37 +77,18 @@ pub struct Outcomes {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum OperationResponse {
-    /// The operation has an outcome.
     Answered {
-        /// 200.
         status: u16,
-        /// The details of the outcome.
         #[serde(flatten)]
         outcome: Outcome,
     },
-    /// The operation failed.
     Refused(ProblemBody),
 }
 
 /// The results of the operations of a list, in its order.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OutcomeList {
-    /// One result for each operation.
     pub results: Vec<OperationResponse>,
-}
-
-pub fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exact => "exact",
-        Mode::Probabilistic { .. } => "probabilistic",
-    }
-}
-
-pub fn durability(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Strict => "strict",
-        Durability::Relaxed => "relaxed",
-    }
 }
 
 impl OutcomeBody {
@@ -122,8 +101,8 @@ impl OutcomeBody {
             partition: partition.0,
             slot: result.map(|result| result.slot),
             time: result.map(|result| rfc3339::format(result.millis)),
-            mode: mode(settings.mode),
-            durability: durability(settings.durability),
+            mode: mode_name(settings.mode),
+            durability: durability_name(settings.durability),
         }
     }
 

@@ -25,7 +25,6 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The content of an element of the start page.
 fn element(tag: &str) -> &'static str {
     let inside =
         START.split_once(&format!("<{tag}>")).and_then(|(_, rest)| rest.split_once(&format!("</{tag}>")));
@@ -37,13 +36,12 @@ fn page(text: String) -> Response {
     ([content_type, (header::CONTENT_SECURITY_POLICY, POLICY.as_str())], text).into_response()
 }
 
-/// The page at `/`.
 pub async fn start() -> Response {
     page(START.to_owned())
 }
 
 /// A page in the style of the start page, which the policy allows by its hash.
-fn around(title: &str, content: &str) -> String {
+fn document(title: &str, content: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>{title}</title><style>{}</style></head>\n<body>\n{content}\n<p><a href=\"/problems\">All problems</a> · \
@@ -52,7 +50,6 @@ fn around(title: &str, content: &str) -> String {
     )
 }
 
-/// The page at `/problems`: the table of errors.
 pub async fn problems() -> Response {
     let mut list =
         String::from("<h1>Problems</h1>\n<table><tr><th>status</th><th>problem</th><th>meaning</th></tr>\n");
@@ -62,7 +59,7 @@ pub async fn problems() -> Response {
             "<tr><td>{status}</td><td><a href=\"/problems/{code}\">{code}</a></td><td>{title}</td></tr>\n"
         );
     }
-    page(around("Problems", &(list + "</table>")))
+    page(document("Problems", &(list + "</table>")))
 }
 
 /// The page at `/problems/{code}`: the meaning of one error and what to do about it.
@@ -77,7 +74,7 @@ pub async fn problem(request: Request) -> HttpResult {
         error.code(),
         error.http_status()
     );
-    Ok(page(around(error.title(), &content)))
+    Ok(page(document(error.title(), &content)))
 }
 
 #[cfg(test)]

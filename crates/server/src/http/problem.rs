@@ -9,10 +9,8 @@ use serde_json::{Map, Value};
 
 pub use jeton_core::ErrorCode;
 
-/// The response of a handler.
 pub type HttpResult = Result<Response, Problem>;
 
-/// An error response.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub code: ErrorCode,
@@ -21,7 +19,6 @@ pub struct Problem {
     /// The further members of the body, for programs.
     pub extra: Map<String, Value>,
     pub retry_after: Option<Duration>,
-    /// The header `WWW-Authenticate`.
     challenge: Option<&'static str>,
 }
 

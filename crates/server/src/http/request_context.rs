@@ -7,22 +7,21 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use jeton_auth::{AuthContext, AuthError, Right, Throttled};
-use jeton_core::{Formats, OpId, Operation, PartitionId, Table};
+use jeton_core::{Cell, Formats, OpId, Operation, PartitionId, Table, Value};
 use jeton_engine::{Ask, EngineError, OperationOutcome};
 use serde::de::DeserializeOwned;
 
-use super::problem::{ErrorCode, Problem};
+use super::outcome_body::Outcome;
+use super::problem::{ErrorCode, HttpResult, Problem};
 use super::query::{Query, percent_decode};
 use super::state::App;
 use super::{body, idempotency_key, json};
-use crate::service::operation_outcome;
+use crate::service::{operation_outcome, read_value};
 use crate::{Metric, Service};
 
-/// A request whose client is authenticated.
 pub struct RequestContext {
     pub app: App,
     pub auth: AuthContext,
-    /// The head of the request.
     pub parts: Parts,
     /// The body. The mutex is never locked: it makes the request `Sync`, which a body is not.
     body: Mutex<Body>,
@@ -43,7 +42,6 @@ impl FromRequest<App> for RequestContext {
     }
 }
 
-/// Authenticates the token in the headers.
 fn authenticate(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem> {
     let shown = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let token = shown.and_then(|value| match value.split_at_checked(7) {
@@ -95,9 +93,11 @@ impl RequestContext {
         self.auth.may(table, right, service.millis()).map_err(|why| denied(service, why))
     }
 
-    pub fn may_administer(&self) -> Result<(), Problem> {
+    /// Checks the right to administer the server, and takes one operation from the rate limit.
+    pub fn administer(&self) -> Result<(), Problem> {
         let service = self.service();
-        self.auth.may_administer(service.millis()).map_err(|why| denied(service, why))
+        self.auth.may_administer(service.millis()).map_err(|why| denied(service, why))?;
+        self.spend(1)
     }
 
     /// Checks that the client may change a table. The caller checks the right of each change.
@@ -115,11 +115,34 @@ impl RequestContext {
         self.auth.spend(service.millis(), operations as u64).map_err(|why| throttled(service, why))
     }
 
+    /// Applies operations in one batch. A timeout is the problem of each of them.
+    pub async fn apply_all(&self, operations: Vec<Operation>) -> Vec<Result<OperationOutcome, Problem>> {
+        let number = operations.len();
+        let asks = operations.into_iter().map(Ask::Apply).collect();
+        match self.app.submit_batch(&self.auth, asks).await {
+            Ok(responses) => responses.into_iter().map(|one| Ok(operation_outcome(one)?)).collect(),
+            Err(problem) => vec![Err(problem); number],
+        }
+    }
+
     /// Applies an operation. Returns its partition and its outcome.
     pub async fn apply(&self, operation: Operation) -> Result<(PartitionId, OperationOutcome), Problem> {
         let partition = operation.partition();
-        let response = self.app.submit_batch(&self.auth, vec![Ask::Apply(operation)]).await?.pop();
-        Ok((partition, operation_outcome(response.ok_or(EngineError::Closed)?)?))
+        let outcome = self.apply_all(vec![operation]).await.pop();
+        Ok((partition, outcome.ok_or(EngineError::Closed)??))
+    }
+
+    pub async fn read_all(&self, cells: &[Cell]) -> Result<Vec<Option<Value>>, Problem> {
+        let asks = cells.iter().cloned().map(Ask::Read).collect();
+        let responses = self.app.submit_batch(&self.auth, asks).await?;
+        responses.into_iter().map(|one| Ok(read_value(one)?)).collect()
+    }
+
+    /// Applies an operation on one counter.
+    pub async fn apply_one(&self, table: &Table, operation: Operation) -> HttpResult {
+        let (partition, reply) = self.apply(operation).await?;
+        let outcome = Outcome::of(table, partition, &reply);
+        Ok(outcome.details.respond(&outcome))
     }
 
     /// The raw segment `at` of the path, counted from 0: `/v1/tables/clicks` has three.
@@ -131,7 +154,6 @@ impl RequestContext {
         decoded(self.raw_part(at))
     }
 
-    /// A decoded segment of the path as text.
     pub fn text_part(&self, at: usize) -> Result<String, Problem> {
         let malformed = |_| Problem::bad_request("a segment of the path is not UTF-8");
         String::from_utf8(self.part(at)?).map_err(malformed)
@@ -181,7 +203,6 @@ impl RequestContext {
         json::object(&body)
     }
 
-    /// Rejects content types other than these.
     pub fn must_be(&self, types: &[&str]) -> Result<(), Problem> {
         let found = self.media_type();
         if types.contains(&found.as_str()) {

@@ -51,7 +51,7 @@ pub fn router(app: App) -> Router {
         .route("/", get(pages::start))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn_with_state(app.clone(), around))
+        .layer(from_fn_with_state(app.clone(), observe))
         .with_state(app)
 }
 
@@ -66,7 +66,7 @@ async fn method_not_allowed(request: Request) -> Problem {
 }
 
 /// Measures every request and sets the security headers of its response.
-async fn around(
+async fn observe(
     State(app): State<App>,
     route: Option<MatchedPath>,
     request: Request,

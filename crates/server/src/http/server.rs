@@ -33,7 +33,6 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Grace period of a shutdown after the request timeout.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// The response to a connection above the limit.
 static TOO_MANY_CONNECTIONS: LazyLock<String> = LazyLock::new(|| {
     let problem = Problem::new(ErrorCode::Busy, "too many connections are open; retry in a second");
     let (status, body) = (problem.status(), serde_json::to_string(&problem.into_body()).unwrap_or_default());
@@ -44,7 +43,6 @@ static TOO_MANY_CONNECTIONS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Serves HTTP connections.
 pub struct Server {
     service: Arc<Service>,
     router: axum::Router,
@@ -58,21 +56,10 @@ pub struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The remote address of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves until `shutdown` completes, then responds to the requests in flight and returns.
-pub async fn serve(
-    service: Arc<Service>,
-    listener: TcpListener,
-    shutdown: impl Future<Output = ()> + Send,
-) -> io::Result<()> {
-    Server::new(service).serve(listener, shutdown).await
-}
-
 impl Server {
-    /// Creates a server for a service.
     pub fn new(service: Arc<Service>) -> Self {
         let (closing, is_closing) = watch::channel(false);
         let router = routes::router(App { service: service.clone(), closing: is_closing });

@@ -57,7 +57,7 @@ impl App {
     }
 
     /// Runs blocking work on a thread of its own.
-    pub async fn aside<T: Send + 'static>(
+    pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Service) -> T + Send + 'static,
     ) -> Result<T, Problem> {

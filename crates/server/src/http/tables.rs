@@ -3,40 +3,32 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use jeton_auth::{AuthContext, Exhausted, Quota, Right};
+use jeton_auth::{AuthContext, Quota, Right};
 use jeton_core::{Status, Table, TableSettings};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::json;
-use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
+use super::problem::{HttpResult, Problem};
 use super::request_context::RequestContext;
-use super::settings::{Settings, SettingsBody};
+use super::settings::SettingsBody;
 use crate::Service;
 
-/// A table.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TableBody {
-    /// The name of the table.
     name: String,
-    /// The settings of the table.
-    settings: Settings,
-    /// The state of the id filters.
+    settings: SettingsBody,
     filters: Filters,
     /// Number of settings in effect: the current ones, and earlier ones whose ids are still in their window.
     eras: usize,
 }
 
-/// The filters of a table.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Filters {
-    /// The filter of dated ids.
     dated: Option<FilterBody>,
-    /// The filter of opaque ids.
     opaque: Option<FilterBody>,
 }
 
-/// The state of a filter.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FilterBody {
     /// Memory in bytes.
@@ -45,7 +37,6 @@ pub struct FilterBody {
     bytes_max: usize,
     /// Number of ids, exact to about 2 %.
     ids: u64,
-    /// Number of generations.
     generations: usize,
     /// Probability that the filter reports a new id as known; an exact table then looks the id up.
     estimated_error: f64,
@@ -58,7 +49,6 @@ pub struct FilterBody {
 /// The tables in which the client has any right.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TablesBody {
-    /// The tables.
     tables: Vec<TableBody>,
 }
 
@@ -67,7 +57,7 @@ impl TableBody {
         let (dated, opaque) = table.present().status();
         Self {
             name: table.name.clone(),
-            settings: Settings::of(table.settings()),
+            settings: SettingsBody::of(table.settings()),
             filters: Filters { dated: dated.map(FilterBody::of), opaque: opaque.map(FilterBody::of) },
             eras: table.eras().count(),
         }
@@ -89,7 +79,7 @@ impl FilterBody {
 }
 
 /// Whether the client has any right in a table, and so may learn that the table exists.
-fn may_know(auth: &AuthContext, service: &Service, table: &str) -> bool {
+fn has_any_right(auth: &AuthContext, service: &Service, table: &str) -> bool {
     let now = service.millis();
     Right::ALL.into_iter().any(|right| auth.may(table, right, now).is_ok())
 }
@@ -102,7 +92,7 @@ fn may_know(auth: &AuthContext, service: &Service, table: &str) -> bool {
 pub async fn list(request: RequestContext) -> HttpResult {
     request.spend(1)?;
     let catalog = request.service().engine.catalog();
-    let known = catalog.iter().filter(|table| may_know(&request.auth, request.service(), &table.name));
+    let known = catalog.iter().filter(|table| has_any_right(&request.auth, request.service(), &table.name));
     let tables = known.map(|table| TableBody::of(table)).collect();
     Ok(json::ok(&TablesBody { tables }))
 }
@@ -111,12 +101,11 @@ pub async fn list(request: RequestContext) -> HttpResult {
 #[utoipa::path(
     get, path = "/v1/tables/{table}", operation_id = "readTable", tag = "tables",
     params(("table" = String, Path, description = "The table.")),
-    responses((status = 200, body = TableBody, description = "The table."),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
+    responses((status = 200, body = TableBody, description = "The table."))
 )]
 pub async fn get(request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
-    if !may_know(&request.auth, request.service(), &name) {
+    if !has_any_right(&request.auth, request.service(), &name) {
         request.may(&name, Right::Read)?;
     }
     request.spend(1)?;
@@ -132,9 +121,7 @@ pub async fn get(request: RequestContext) -> HttpResult {
     put, path = "/v1/tables/{table}", operation_id = "putTable", tag = "tables", request_body = SettingsBody,
     params(("table" = String, Path, description = "The table: 1 to 64 of a-z, 0-9, '.', '_', '-'.")),
     responses((status = 200, body = TableBody, description = "The table existed and has these settings."),
-        (status = 201, body = TableBody, description = "The table was created."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "bad-json, bad-settings."),
-        (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "forbidden, quota."))
+        (status = 201, body = TableBody, description = "The table was created."))
 )]
 pub async fn put(mut request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
@@ -142,35 +129,33 @@ pub async fn put(mut request: RequestContext) -> HttpResult {
     request.spend(1)?;
     let settings = request.json::<SettingsBody>().await?.settings()?;
     let auth = request.auth.clone();
-    let (status, table) = request.app.aside(move |service| make(service, &auth, &name, settings)).await??;
+    let (status, table) =
+        request.app.run_blocking(move |service| create_or_change(service, &auth, &name, settings)).await??;
     Ok(json::response(status, &TableBody::of(&table)))
 }
 
-fn make(
+fn create_or_change(
     service: &Service,
     auth: &AuthContext,
     name: &str,
     settings: TableSettings,
 ) -> Result<(StatusCode, Arc<Table>), Problem> {
     let engine = &service.engine;
-    if let Ok(table) = engine.table(name) {
+    let change = |table: Arc<Table>| -> Result<_, Problem> {
         // A change starts an era, whose number is limited, so equal settings must not.
         let same = *table.settings() == settings;
-        let table = if same { table } else { engine.change_table(name, settings)? };
-        return Ok((StatusCode::OK, table));
+        Ok((StatusCode::OK, if same { table } else { engine.change_table(name, settings.clone())? }))
+    };
+    if let Ok(table) = engine.table(name) {
+        return change(table);
     }
-    let exhausted = |error: Exhausted| Problem::new(ErrorCode::Quota, error.to_string());
-    auth.take(Quota::Tables, 1).map_err(exhausted)?;
+    auth.take(Quota::Tables, 1)?;
     match engine.create_table(name, settings.clone()) {
         Ok(table) => Ok((StatusCode::CREATED, table)),
         Err(error) => {
             auth.give_back(Quota::Tables, 1);
             // Another request may have created the table in the meantime.
-            match engine.table(name) {
-                Ok(table) if *table.settings() == settings => Ok((StatusCode::OK, table)),
-                Ok(_) => Ok((StatusCode::OK, engine.change_table(name, settings)?)),
-                Err(_) => Err(error.into()),
-            }
+            change(engine.table(name).map_err(|_| error)?)
         }
     }
 }

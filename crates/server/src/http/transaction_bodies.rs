@@ -4,20 +4,18 @@ use jeton_etx::{
     AttemptNumber, ClientOutcome, CoordinatorId, Decision, DecisionLocation, DecisionLookup, InDoubt,
     InDoubtBranch, Outcome, PeerStatus, ProcedureResult, RequestId, ResolvedBranch, TransactionStatus, Xid,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::problem::{ErrorCode, Problem};
 use super::transactions::id_text;
 
-/// The outcome of a transaction.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({
     "id": "01890a5d-ac96-774b-bcce-b302099a8057", "outcome": "done", "result": {"left": 60}
 }))]
 pub struct TransactionOutcome {
-    /// The id that the client sent.
     id: String,
     /// "done": the transaction has taken effect once in every database. "refused": a guard of the procedure
     /// failed. "failed": a statement can never succeed. "given-up": every attempt failed. Except for "done",
@@ -71,10 +69,8 @@ impl TransactionOutcome {
     }
 }
 
-/// The state of a transaction.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionStatusBody {
-    /// The id.
     id: String,
     /// "ended": the transaction has an outcome. "running": this server executes it. "undecided": attempts
     /// have failed, or this server knows nothing of it. "forgotten": it is older than the window, or was
@@ -83,7 +79,6 @@ pub struct TransactionStatusBody {
     /// The outcome, if the transaction has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<TransactionOutcome>,
-    /// The decision of each attempt.
     tries: Vec<AttemptBody>,
 }
 
@@ -118,7 +113,6 @@ impl TransactionStatusBody {
     }
 }
 
-/// The decision of an attempt.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AttemptBody {
     /// The number of the attempt, starting at 1.
@@ -134,7 +128,6 @@ pub struct AttemptBody {
     databases: Vec<u8>,
 }
 
-/// The branches in doubt.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionsInDoubt {
     /// Branches that are prepared and hold locks.
@@ -151,25 +144,18 @@ impl From<InDoubt> for TransactionsInDoubt {
     }
 }
 
-/// A database that did not respond.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UnreachableDatabase {
-    /// The name of the database.
     database: String,
-    /// The error.
     why: String,
 }
 
-/// A prepared branch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BranchInDoubt {
-    /// The id of the transaction.
     id: String,
-    /// The database.
     database: String,
     /// The name of the branch in the database.
     branch: String,
-    /// The number of the attempt.
     attempt: u8,
     /// How long the branch has been prepared, in milliseconds; null if the database does not record it.
     age_ms: Option<u64>,
@@ -213,10 +199,8 @@ impl From<InDoubtBranch> for BranchInDoubt {
     }
 }
 
-/// The result of resolving a transaction.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionResolved {
-    /// The id.
     id: String,
     /// The branches that were prepared.
     branches: Vec<BranchResolved>,
@@ -228,10 +212,8 @@ impl TransactionResolved {
     }
 }
 
-/// The result of resolving a branch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BranchResolved {
-    /// The database.
     database: String,
     /// The name of the branch in the database.
     branch: String,
@@ -252,15 +234,32 @@ impl From<ResolvedBranch> for BranchResolved {
     }
 }
 
-/// What this server executes, for the failure detectors of the other servers.
-#[derive(Debug, Serialize)]
+/// The status that a server reports about itself to the failure detectors of the other servers.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct PeerBody {
-    /// The number of this server.
+    /// The number of the server.
     pub server: u16,
-    /// The incarnation of this server, in hexadecimal.
-    pub incarnation: String,
-    /// The work number of the attempt in hexadecimal, if this server executes it.
-    pub work: Option<String>,
+    /// In hexadecimal.
+    incarnation: String,
+    /// The work number of the attempt in hexadecimal, if the server executes it.
+    work: Option<String>,
+}
+
+impl PeerBody {
+    pub fn new((server, incarnation): (u16, u64), executor: Option<CoordinatorId>) -> Self {
+        let work = executor.map(|executor| format!("{:x}", executor.work));
+        Self { server, incarnation: format!("{incarnation:x}"), work }
+    }
+
+    pub fn incarnation(&self) -> Option<u64> {
+        u64::from_str_radix(&self.incarnation, 16).ok()
+    }
+
+    /// The coordinator of the attempt, if the server executes it.
+    pub fn coordinator(&self) -> Option<CoordinatorId> {
+        let work = u64::from_str_radix(self.work.as_deref()?, 16).ok()?;
+        Some(CoordinatorId { server: self.server, incarnation: self.incarnation()?, work })
+    }
 }
 
 fn coordinator_text(coordinator: CoordinatorId) -> String {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::error_mapping::SOON;
 use super::json;
-use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
+use super::problem::{ErrorCode, HttpResult, Problem};
 use super::request_context::RequestContext;
 use super::transaction_bodies::{
     PeerBody, TransactionOutcome, TransactionResolved, TransactionStatusBody, TransactionsInDoubt,
@@ -46,19 +46,7 @@ const RIGHTS: &str = "transaction.";
             the client has received the outcomes: the server deletes them and rejects retries of them."),
     ),
     responses(
-        (status = 200, body = TransactionOutcome, description = "The outcome."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description =
-            "id-required, id-invalid, id-from-future, bad-json, bad-parameters: correct the request, keep the id."),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description =
-            "unknown-procedure."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description =
-            "outcome-unknown: retry with the same id."),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description =
-            "id-expired: the server no longer knows whether it took effect."),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json", description =
-            "id-mismatch: the id was used for another transaction."),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description =
-            "busy, not-ready."))
+        (status = 200, body = TransactionOutcome, description = "The outcome."))
 )]
 pub async fn post(mut request: RequestContext) -> HttpResult {
     let procedure = request.text_part(2)?;
@@ -96,10 +84,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     params(("name" = String, Path, description =
         "The id: a UUID of version 7, optionally followed by a colon and a sequence number.")),
     responses(
-        (status = 200, body = TransactionStatusBody, description = "The state."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-invalid."),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description =
-            "busy: registers or databases do not respond."))
+        (status = 200, body = TransactionStatusBody, description = "The state."))
 )]
 pub async fn get(request: RequestContext) -> HttpResult {
     request.may(RIGHTS, Right::Read)?;
@@ -120,7 +105,7 @@ pub async fn get(request: RequestContext) -> HttpResult {
     responses((status = 200, body = TransactionsInDoubt, description = "The branches."))
 )]
 pub async fn list(request: RequestContext) -> HttpResult {
-    administer(&request)?;
+    request.administer()?;
     let in_doubt = service(&request)?.in_doubt().await;
     Ok(json::ok(&TransactionsInDoubt::from(in_doubt)))
 }
@@ -136,7 +121,7 @@ pub async fn list(request: RequestContext) -> HttpResult {
     responses((status = 200, body = TransactionResolved, description = "The outcome of each branch."))
 )]
 pub async fn resolve(request: RequestContext) -> HttpResult {
-    administer(&request)?;
+    request.administer()?;
     let id = parse_dated_id(&request.text_part(2)?)?;
     let branches = service(&request)?.resolve(id).await;
     Ok(json::ok(&TransactionResolved::new(id, branches)))
@@ -152,15 +137,8 @@ pub async fn attempt(request: RequestContext) -> HttpResult {
         .parse()
         .map_err(|_| Problem::bad_request("an attempt is a number from 0 to 255"))?;
     let transactions = service(&request)?;
-    let (server, incarnation) = transactions.identity();
-    let work =
-        transactions.executing(id, AttemptNumber(attempt)).map(|executor| format!("{:x}", executor.work));
-    Ok(json::ok(&PeerBody { server, incarnation: format!("{incarnation:x}"), work }))
-}
-
-fn administer(request: &RequestContext) -> Result<(), Problem> {
-    request.may_administer()?;
-    request.spend(1)
+    let executor = transactions.executing(id, AttemptNumber(attempt));
+    Ok(json::ok(&PeerBody::new(transactions.identity(), executor)))
 }
 
 fn service(request: &RequestContext) -> Result<Arc<dyn TransactionService>, Problem> {

@@ -12,12 +12,12 @@ use utoipa::ToSchema;
 
 use super::body::{self, ReaderGone, Writer};
 use super::counters::Address;
-use super::problem::{HttpResult, ProblemBody};
+use super::problem::HttpResult;
 use super::request_context::RequestContext;
 use crate::ChangeEvent;
 
 /// Interval of keep-alive comments, so that proxies do not close an idle connection.
-const EVERY: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A change, as the data of an event `change` whose id is `partition-slot`.
 #[derive(Debug, Serialize, ToSchema)]
@@ -25,7 +25,6 @@ const EVERY: Duration = Duration::from_secs(15);
     "table": "clicks", "row": "page-7", "value": 7, "value_text": "7", "partition": 12, "slot": 42, "time": "2026-11-16T07:40:12.000Z"
 }))]
 pub struct ChangeEventBody {
-    /// The table.
     table: String,
     #[serde(flatten)]
     address: Address,
@@ -37,7 +36,6 @@ pub struct ChangeEventBody {
     partition: u16,
     /// The slot of the log entry.
     slot: u64,
-    /// Time of the change.
     #[schema(format = DateTime)]
     time: String,
 }
@@ -58,8 +56,7 @@ struct Watch {
     get, path = "/v1/watch", operation_id = "watch", tag = "counters",
     params(("table" = Option<String>, Query, description = "Only changes in this table."),
         ("prefix" = Option<String>, Query, description = "Only changes of rows with this prefix.")),
-    responses((status = 200, body = ChangeEventBody, content_type = "text/event-stream", description = "Changes, until the connection closes."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "No token, no right, no such table."))
+    responses((status = 200, body = ChangeEventBody, content_type = "text/event-stream", description = "Changes, until the connection closes."))
 )]
 pub async fn get(request: RequestContext) -> HttpResult {
     let query = request.query(&["table", "prefix"])?;
@@ -92,7 +89,7 @@ impl Watch {
     async fn send_all(&self, mut changes: Changes) -> Result<(), ReaderGone> {
         self.writer.write(": watching\n\n").await?;
         loop {
-            let text = match tokio::time::timeout(EVERY, changes.recv()).await {
+            let text = match tokio::time::timeout(KEEP_ALIVE_INTERVAL, changes.recv()).await {
                 Err(_) => ": still here\n\n".to_owned(),
                 Ok(Ok(changed)) => match self.event(&changed) {
                     Some(event) => event,

@@ -15,7 +15,6 @@ use tokio::time::Sleep;
 /// Bytes that a client must accept within the timeout, if at least that many wait: the write size of the RESP server.
 const PART_BYTES: usize = 1 << 20;
 
-/// A stream with a write timeout.
 pub struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,

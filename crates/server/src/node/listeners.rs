@@ -11,27 +11,22 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::NodeError;
+use super::error::Explain;
 use crate::tls::{self, Tls};
 use crate::{Service, http, resp};
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenProtocol {
-    /// Redis protocol.
     Resp,
-    /// HTTP.
     Http,
-    /// Redis protocol over TLS.
     RespTls,
-    /// HTTPS.
     HttpTls,
 }
 
 impl ListenProtocol {
-    /// The command-line flag of its address.
     const fn flag(self) -> &'static str {
         match self {
             Self::Resp => "--resp",
@@ -49,11 +44,9 @@ impl ListenProtocol {
 /// Bound addresses that do not listen yet.
 pub struct BoundSockets(Vec<(ListenProtocol, TcpSocket)>);
 
-/// Listening sockets.
 pub struct Listeners(Vec<(ListenProtocol, TcpListener)>);
 
 impl BoundSockets {
-    /// Binds all addresses, if policy and system allow it.
     pub fn bind(
         addresses: &[(ListenProtocol, SocketAddr)],
         has_tokens: bool,
@@ -68,11 +61,10 @@ impl BoundSockets {
                     "give it with --tls-cert FILE and --tls-key FILE, both in PEM",
                 ));
             }
-            may_listen(address, has_tokens, insecure).map_err(|reason| {
-                let what = format!("{} {address} would accept every client", protocol.flag());
-                let fix = "create a token (jeton token create --help), then jeton serve --tokens FILE";
-                NodeError::with_cause(reason.to_string(), what, fix)
-            })?;
+            may_listen(address, has_tokens, insecure).explain(
+                format!("{} {address} would accept every client", protocol.flag()),
+                "create a token (jeton token create --help), then jeton serve --tokens FILE",
+            )?;
             let socket = bind(address).map_err(|error| cannot_listen(protocol, address, error))?;
             sockets.push((protocol, socket));
         }
@@ -124,11 +116,10 @@ fn cannot_listen(protocol: ListenProtocol, address: SocketAddr, error: io::Error
 }
 
 impl Listeners {
-    /// The local addresses.
     pub fn addresses(&self) -> Vec<(ListenProtocol, SocketAddr)> {
-        let known =
-            self.0.iter().filter_map(|(protocol, listener)| Some((*protocol, listener.local_addr().ok()?)));
-        known.collect()
+        let address =
+            |(protocol, listener): &(_, TcpListener)| Some((*protocol, listener.local_addr().ok()?));
+        self.0.iter().filter_map(address).collect()
     }
 
     /// Serves all listeners until `shutdown` is true and the requests in flight are complete.
@@ -146,7 +137,7 @@ impl Listeners {
                 (ListenProtocol::RespTls, Some(tls)) => {
                     tasks.spawn(tls::serve_resp(tls, service, listener, stop))
                 }
-                (ListenProtocol::Http, _) => tasks.spawn(http::serve(service, listener, stop)),
+                (ListenProtocol::Http, _) => tasks.spawn(http::Server::new(service).serve(listener, stop)),
                 (ListenProtocol::HttpTls, Some(tls)) => {
                     tasks.spawn(tls::serve_https(tls, service, listener, stop))
                 }
@@ -156,10 +147,8 @@ impl Listeners {
             };
         }
         while let Some(ended) = tasks.join_next().await {
-            ended.map_err(io::Error::other).and_then(|result| result).map_err(|error| {
-                let fix = "start the server again, and report this with the log output above";
-                NodeError::with_cause(error, "a listener failed", fix)
-            })?;
+            let fix = "start the server again, and report this with the log output above";
+            ended.map_err(io::Error::other).flatten().explain("a listener failed", fix)?;
         }
         Ok(())
     }

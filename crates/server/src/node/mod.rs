@@ -20,6 +20,7 @@ use jeton_auth::{Access, UsageFile};
 use jeton_engine::Engine;
 use tokio::sync::watch;
 
+use self::error::Explain;
 pub use self::error::NodeError;
 pub use self::listeners::ListenProtocol;
 use self::listeners::{BoundSockets, Listeners};
@@ -32,7 +33,6 @@ pub use self::transactions::{
 use crate::tls::Tls;
 use crate::{Service, Transactions};
 
-/// The configuration of a server process.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
     /// Directory of the store. Created if it does not exist.
@@ -41,15 +41,12 @@ pub struct NodeConfig {
     pub listen: Vec<(ListenProtocol, SocketAddr)>,
     /// Token file. Without one, every client has all rights.
     pub tokens: Option<PathBuf>,
-    /// Certificate chain in PEM.
     pub tls_cert: Option<PathBuf>,
-    /// Private key of the certificate in PEM.
     pub tls_key: Option<PathBuf>,
     /// Listen on non-loopback addresses without tokens.
     pub insecure: bool,
     /// Options of the engine. `runtime` is overwritten.
     pub engine: jeton_engine::Options,
-    /// Options of the service.
     pub service: crate::Options,
     /// Number of this server in the cluster, from 1.
     pub server_number: u16,
@@ -57,7 +54,6 @@ pub struct NodeConfig {
     pub transactions: Option<TransactionsConfig>,
 }
 
-/// A server that listens.
 pub struct Node {
     is_new: bool,
     listeners: Listeners,
@@ -83,15 +79,13 @@ impl Node {
         // Shards run on the threads of the connections, which saves a wake-up per request.
         options.runtime = Some(tokio::runtime::Handle::current());
         let opened = tokio::task::spawn_blocking(move || open_store(&folder, options)).await;
-        let engine = Arc::new(opened.map_err(|error| {
-            NodeError::with_cause(error, "the store was not opened", "report this with the log output above")
-        })??);
-        let default_table = config.service.default_table.clone();
-        let service = Service::new(engine.clone(), access.clone(), config.service.clone());
-        let service = service.map_err(|error| {
-            let what = format!("the default table {default_table:?} was not created");
-            NodeError::with_cause(error, what, "choose another name with --default-table")
-        })?;
+        let engine =
+            opened.explain("the store was not opened", "report this with the log output above")??;
+        let engine = Arc::new(engine);
+        let service = Service::new(engine.clone(), access.clone(), config.service.clone()).explain(
+            format!("the default table {:?} was not created", config.service.default_table),
+            "choose another name with --default-table",
+        )?;
         let transactions = match &config.transactions {
             Some(declared) => {
                 let service = Transactions::configured();
@@ -107,7 +101,6 @@ impl Node {
         Ok(Self { is_new, listeners, service, tls, engine, reloader, shutdown })
     }
 
-    /// Whether the store was created by this start.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -123,9 +116,7 @@ impl Node {
         self.reloader.stop();
         let engine = self.engine;
         let closed = tokio::task::spawn_blocking(move || engine.close()).await;
-        closed.map_err(|error| {
-            NodeError::with_cause(error, "the store was not closed", "start the server again: it recovers")
-        })?;
+        closed.explain("the store was not closed", "start the server again: it recovers")?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -133,14 +124,11 @@ impl Node {
 
 fn open_access(config: &NodeConfig) -> Result<Access, NodeError> {
     let Some(file) = &config.tokens else { return Ok(Access::open_to_all()) };
-    Access::from_file(file).map_err(|error| {
-        let what = format!("the token file {} is not usable", file.display());
-        let fix = format!(
-            "create a token: jeton token create --tokens {} --name NAME --table TABLE --right read",
-            file.display()
-        );
-        NodeError::with_cause(error, what, fix)
-    })
+    let path = file.display();
+    Access::from_file(file).explain(
+        format!("the token file {path} is not usable"),
+        format!("create a token: jeton token create --tokens {path} --name NAME --table TABLE --right read"),
+    )
 }
 
 /// Restores what each token has created so far. Called after the store is open, which locks the directory.
@@ -150,13 +138,9 @@ fn restore_usage(config: &NodeConfig, access: &Access) -> Result<Option<UsageFil
     }
     let path = config.data.join(UsageFile::NAME);
     let file = UsageFile::new(&path);
-    let usage = file.read().map_err(|error| {
-        let fix = format!(
-            "repair {}, or remove it: the limits on tables and counters then start from zero",
-            path.display()
-        );
-        NodeError::with_cause(error, "the usage of tokens is not readable", fix)
-    })?;
+    let path = path.display();
+    let fix = format!("repair {path}, or remove it: the limits on tables and counters then start from zero");
+    let usage = file.read().explain("the usage of tokens is not readable", fix)?;
     for used in &usage {
         // The usage of a deleted token is dropped.
         let _exists = access.set_used(used);
@@ -167,10 +151,10 @@ fn restore_usage(config: &NodeConfig, access: &Access) -> Result<Option<UsageFil
 fn open_tls(config: &NodeConfig) -> Result<Option<Tls>, NodeError> {
     match (&config.tls_cert, &config.tls_key) {
         (None, None) => Ok(None),
-        (Some(cert), Some(key)) => Tls::open(cert, key).map(Some).map_err(|error| {
-            let fix = "name a certificate and its key in PEM with --tls-cert and --tls-key";
-            NodeError::with_cause(error, "the certificate is not usable", fix)
-        }),
+        (Some(cert), Some(key)) => Tls::open(cert, key).map(Some).explain(
+            "the certificate is not usable",
+            "name a certificate and its key in PEM with --tls-cert and --tls-key",
+        ),
         _ => Err(NodeError::new(
             "a certificate and its key are two settings, and only one is given",
             "give both: --tls-cert FILE and --tls-key FILE",

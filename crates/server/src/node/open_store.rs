@@ -1,6 +1,5 @@
 //! Opening a store, with advice for every error.
 
-use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -8,13 +7,12 @@ use jeton_engine::{Engine, OpenError, Options};
 use jeton_wal as wal;
 
 use super::NodeError;
+use super::error::io_error;
 
-/// Whether the directory contains no store yet.
 pub fn is_new(folder: &Path) -> bool {
     std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none())
 }
 
-/// Opens the store in a directory, or creates it.
 pub fn open_store(folder: &Path, options: Options) -> Result<Engine, NodeError> {
     Engine::open(folder, options).map_err(|error| explain_open_error(folder, error))
 }
@@ -72,14 +70,9 @@ fn advice_for_io(folder: &Path, error: &OpenError) -> String {
     }
 }
 
-/// The kind of the I/O error in the chain of sources, if there is one.
 fn io_error_kind(error: &OpenError) -> Option<ErrorKind> {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = next {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return Some(error.kind());
-        }
-        next = error.source();
+    if let Some(error) = io_error(error) {
+        return Some(error.kind());
     }
     // Some libraries keep only the text.
     let text = error.to_string();

@@ -4,6 +4,7 @@
 //! needs it. A refused connection makes a server suspected at once. A false suspicion costs one attempt,
 //! nothing else.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,14 +16,15 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jeton_etx::{AttemptNumber, CoordinatorId, PeerStatus, Peers, RequestId};
-use serde::Deserialize;
 use tokio::task::JoinSet;
+
+use super::error::io_error;
+use crate::http::PeerBody;
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 const RESPONSE_BYTES_MAX: usize = 4096;
 
-/// The other servers of the cluster.
 pub struct HttpPeers {
     others: Vec<Arc<Peer>>,
     failure_timeout: Duration,
@@ -41,14 +43,6 @@ struct Contact {
     last_response: Instant,
     /// Whether the last connection was refused.
     is_refused: bool,
-}
-
-/// The status that a server reports about itself.
-#[derive(Deserialize)]
-struct StatusBody {
-    server: u16,
-    incarnation: String,
-    work: Option<String>,
 }
 
 enum NoStatus {
@@ -101,13 +95,12 @@ impl HttpPeers {
         }
     }
 
-    /// Requests the status of a server and records the contact.
     async fn request_status(
         &self,
         peer: &Peer,
         request: RequestId,
         attempt: AttemptNumber,
-    ) -> Result<StatusBody, NoStatus> {
+    ) -> Result<PeerBody, NoStatus> {
         let status = self.fetch_status(peer, request, attempt).await;
         let mut contact = peer.contact.lock().unwrap_or_else(PoisonError::into_inner);
         contact.is_refused = matches!(status, Err(NoStatus::Refused));
@@ -122,7 +115,7 @@ impl HttpPeers {
         peer: &Peer,
         request: RequestId,
         attempt: AttemptNumber,
-    ) -> Result<StatusBody, NoStatus> {
+    ) -> Result<PeerBody, NoStatus> {
         let RequestId { session, sequence } = request;
         let id = format!("{session:032x}:{sequence}");
         let uri = format!("{}/v1/internal/transactions/{id}/attempts/{}", peer.url, attempt.0);
@@ -146,7 +139,7 @@ impl HttpPeers {
             serde_json::from_slice(&body).map_err(|_| NoStatus::NoResponse)
         };
         let timed = tokio::time::timeout(RESPONSE_TIMEOUT, response).await;
-        let status: StatusBody = timed.map_err(|_| NoStatus::NoResponse)??;
+        let status: PeerBody = timed.map_err(|_| NoStatus::NoResponse)??;
         if status.server != peer.number {
             let (url, expected, found) = (&peer.url, peer.number, status.server);
             tracing::error!(url, expected, found, "the URL of a server belongs to another server");
@@ -164,26 +157,8 @@ impl HttpPeers {
 /// A request id that no client uses.
 const PROBE: RequestId = RequestId { session: 0, sequence: 0 };
 
-fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            return io.kind() == std::io::ErrorKind::ConnectionRefused;
-        }
-        next = error.source();
-    }
-    false
-}
-
-impl StatusBody {
-    fn incarnation(&self) -> Option<u64> {
-        u64::from_str_radix(&self.incarnation, 16).ok()
-    }
-
-    fn coordinator(&self) -> Option<CoordinatorId> {
-        let work = u64::from_str_radix(self.work.as_deref()?, 16).ok()?;
-        Some(CoordinatorId { server: self.server, incarnation: self.incarnation()?, work })
-    }
+fn is_refused(error: &hyper_util::client::legacy::Error) -> bool {
+    io_error(error).is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 #[async_trait]

@@ -12,6 +12,7 @@ use jeton_auth::{Access, UsageFile, Used};
 use jeton_engine::Engine;
 
 use super::NodeError;
+use super::error::Explain;
 use crate::tls::Tls;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -31,7 +32,6 @@ impl Reloader {
     }
 }
 
-/// Saves the usage of tokens.
 struct UsageWriter {
     access: Arc<Access>,
     file: UsageFile,
@@ -99,9 +99,8 @@ pub fn start(
         }
         usage.iter_mut().for_each(UsageWriter::write_if_changed);
     };
-    let thread = std::thread::Builder::new().name("jeton-reload".into()).spawn(run).map_err(|error| {
-        let fix = "check the limit of threads: ulimit -u";
-        NodeError::with_cause(error, "the server could not start a thread", fix)
-    })?;
+    let thread = std::thread::Builder::new().name("jeton-reload".into()).spawn(run);
+    let fix = "check the limit of threads: ulimit -u";
+    let thread = thread.explain("the server could not start a thread", fix)?;
     Ok(Reloader { until_dropped, thread })
 }

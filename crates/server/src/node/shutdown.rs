@@ -4,6 +4,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::NodeError;
+use super::error::Explain;
 
 /// Shells report a process ended by signal `n` as exit code 128 + `n`.
 const SIGNAL_EXIT_BASE: i32 = 128;
@@ -11,10 +12,8 @@ const SIGNAL_EXIT_BASE: i32 = 128;
 /// Returns a receiver that becomes true at the first signal. The second signal ends the process.
 pub fn on_signal() -> Result<watch::Receiver<bool>, NodeError> {
     let handler = |kind| {
-        signal(kind).map_err(|error| {
-            let fix = "check the limit of open files: ulimit -n";
-            NodeError::with_cause(error, "the signal handlers were not installed", fix)
-        })
+        let fix = "check the limit of open files: ulimit -n";
+        signal(kind).explain("the signal handlers were not installed", fix)
     };
     let (mut term, mut int) = (handler(SignalKind::terminate())?, handler(SignalKind::interrupt())?);
     let (sender, receiver) = watch::channel(false);

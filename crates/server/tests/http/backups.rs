@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_auth::{Access, Grant, TableRule, TokenStore, UsageFile};
+use jeton_auth::{Grant, UsageFile};
 use jeton_server::http;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::client::{Client, Reply};
-use crate::harness::{Start, TestServer, uuid};
+use crate::client::Client;
+use crate::harness::{TestServer, grant, uuid};
 
 const BACKUP: &str = "/v1/admin/backup";
 const ROWS: usize = 7;
@@ -16,10 +16,8 @@ const ROWS: usize = 7;
 /// Adds one under each id in a batch, and returns the results.
 fn add(client: &mut Client, ids: &[String]) -> Vec<Value> {
     let item = |(at, id): (usize, &String)| json!({"table": "default", "row": format!("r{}", at % ROWS), "delta": 1, "id": id});
-    let items: Vec<Value> = ids.iter().enumerate().map(item).collect();
-    let body = client.post("/v1/batch", json!({"operations": items})).ok();
-    let results = body["results"].as_array().unwrap().clone();
-    assert!(results.iter().all(|result| result["applied"] == true), "{body}");
+    let results = client.batch(ids.iter().enumerate().map(item));
+    assert!(results.iter().all(|result| result["applied"] == true), "{results:?}");
     results
 }
 
@@ -62,7 +60,7 @@ fn a_backup_under_load_has_all_acknowledged_operations() {
     });
     drop(server);
 
-    let server = Start::default().folder(copy).start();
+    let server = TestServer::in_folder(copy);
     let mut client = server.client();
     let counted = total(&mut client);
     let known =
@@ -78,7 +76,7 @@ fn a_backup_under_load_has_all_acknowledged_operations() {
 fn a_backup_is_rejected_outside_the_allowed_directories() {
     let root = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
-    let server = Start::default().options(|options| options.backup_dir = Some(root.path().into())).start();
+    let server = TestServer::with_options(|options| options.backup_dir = Some(root.path().into()));
     let mut client = server.client();
     let mut backup = |body: Value| client.post(BACKUP, body);
     std::fs::create_dir(root.path().join("full")).unwrap();
@@ -99,25 +97,14 @@ fn a_backup_is_rejected_outside_the_allowed_directories() {
 
 #[test]
 fn a_backup_requires_the_right_to_administer() {
-    let mut store = TokenStore::new();
-    let mut token = |name: &str, server: bool, seed: u8| {
-        let rule = TableRule { pattern: "*".parse().unwrap(), rights: "read add admin".parse().unwrap() };
-        let grant = Grant { server, tables: vec![rule], ..Grant::new(name) };
-        store.add(grant, &std::array::from_fn(|at| at as u8 ^ seed), 1).unwrap().reveal()
-    };
-    let (user, admin) = (token("user", false, 1), token("admin", true, 2));
-    let server = Start::default().access(Access::from_book(&store)).start();
+    let admin = Grant { server: true, ..Grant::new("admin") };
+    let server = TestServer::with_tokens([grant("user", "*", "read add admin"), admin]);
     let folder = tempfile::tempdir().unwrap();
-    let backup = |token: &str| -> Reply {
-        let credential = format!("Bearer {token}");
-        let headers = [("content-type", "application/json"), ("authorization", credential.as_str())];
-        let body = json!({"to": folder.path().join("copy")}).to_string();
-        server.client().call("POST", BACKUP, &headers, body.as_bytes())
-    };
-    backup(&user).problem(403, "forbidden");
-    assert!(!folder.path().join("copy").exists());
-    backup(&admin).ok();
-    let used = UsageFile::new(folder.path().join("copy").join(UsageFile::NAME)).read().unwrap();
+    let to = folder.path().join("copy");
+    server.client_as("user").post(BACKUP, json!({"to": to})).problem(403, "forbidden");
+    assert!(!to.exists());
+    server.client_as("admin").post(BACKUP, json!({"to": to})).ok();
+    let used = UsageFile::new(to.join(UsageFile::NAME)).read().unwrap();
     assert_eq!(used, server.service.access.used(), "the backup has the usage of tokens");
 }
 
@@ -151,7 +138,7 @@ fn remote_backups_require_a_backup_directory() {
     }
     let response = backup_from(&server, "[::ffff:127.0.0.1]:1", &to);
     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
-    let server = Start::default().options(|options| options.backup_dir = Some(root.path().into())).start();
+    let server = TestServer::with_options(|options| options.backup_dir = Some(root.path().into()));
     let response = backup_from(&server, "192.0.2.1:1", &root.path().join("another"));
     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
 }

@@ -13,9 +13,12 @@ fn an_invalid_body_gets_a_detailed_error() {
     for (body, detail) in [
         (
             "{\"detla\": 1}".to_owned(),
-            "unknown member `detla`, expected one of `delta`, `id`, `min`, `max`, `column` at line 1 column 8; did you mean `delta`?",
+            "unknown member `detla`, expected one of `table`, `row`, `row_base64`, `column`, `op`, `delta`, `min`, `max`, \
+             `value`, `text`, `base64`, `id` at line 1 column 8; did you mean `delta`?",
         ),
-        ("{}".to_owned(), "missing member `delta` at line 1 column 2"),
+        ("{}".to_owned(), "the op \"add\" needs `delta`"),
+        ("{\"delta\": 1, \"value\": 1}".to_owned(), "`value` has no meaning for the op \"add\""),
+        ("{\"delta\": 1, \"op\": \"add\"}".to_owned(), "the path has table, row and op: omit `op`"),
         (
             format!("{{\"delta\": 1.5, \"id\": \"{id}\"}}"),
             "invalid type: floating point `1.5`, expected a whole number from -9223372036854775808 to 9223372036854775807 at line 1 column 13",
@@ -46,11 +49,11 @@ fn the_content_type_is_required() {
     assert_eq!(problem["detail"], "the request has no content type: send Content-Type: application/json");
     // A form of another site could send these.
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
-        client.call("POST", ADD, &[("content-type", kind)], body.as_bytes()).problem(415, "media-type");
+        client.call_with("POST", ADD, kind, &body).problem(415, "media-type");
     }
     let cross = [("content-type", "application/json"), ("sec-fetch-site", "cross-site")];
     client.call("POST", ADD, &cross, body.as_bytes()).problem(403, "forbidden");
-    client.call("POST", ADD, &[("content-type", "application/json; charset=utf-8")], body.as_bytes()).ok();
+    client.call_with("POST", ADD, "application/json; charset=utf-8", &body).ok();
 }
 
 #[test]
@@ -61,7 +64,9 @@ fn unknown_paths_and_invalid_queries_are_rejected() {
     reply.problem(405, "method-not-allowed");
     assert_eq!(reply.header("allow"), Some("GET,HEAD,PUT"));
     let misspelt = client.get("/v1/tables/default/counters?prefx=a");
-    misspelt.problem_with(400, "bad-request", "did you mean `prefix`?");
+    let detail =
+        "The query has the unknown name `prefx`; did you mean `prefix`? Known are: row, column, prefix";
+    misspelt.problem_with(400, "bad-request", detail);
     for query in
         ["limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "row=a&prefix=b", "column=a:b", "prefix=%2"]
     {

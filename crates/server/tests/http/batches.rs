@@ -11,7 +11,7 @@ fn each_item_of_a_batch_has_its_own_outcome() {
     let (_server, mut client) = TestServer::with_table("opaque", &[Format::Opaque]);
     let known = uuid();
     client.post("/v1/tables/default/counters/a:add", json!({"delta": 1, "id": known})).ok();
-    let batch = json!({"operations": [
+    let batch = json!([
         {"table": "default", "row": "a", "op": "add", "delta": 1, "id": known},
         {"table": "default", "row": "a", "delta": 2, "id": uuid()},
         {"table": "default", "row": "a", "delta": 9, "id": known},
@@ -24,11 +24,11 @@ fn each_item_of_a_batch_has_its_own_outcome() {
         {"row": "a", "delta": 1, "id": uuid()},
         {"table": "default", "row": "a", "op": "add", "id": uuid()},
         {"table": "default", "row": "a", "delta": 4, "max": 3, "id": uuid()},
-    ]});
-    let body = client.post("/v1/batch", &batch).ok();
-    let results = body["results"].as_array().unwrap();
+    ]);
+    let batch = batch.as_array().unwrap();
+    let results = json!(client.batch(batch.clone()));
     let statuses = [200, 200, 422, 404, 400, 200, 200, 400, 400, 400, 400, 200];
-    assert_eq!(column(&body["results"], "status"), statuses, "{body}");
+    assert_eq!(column(&results, "status"), statuses, "{results}");
     assert_members(&results[0], json!({"replayed": true, "value": 1}));
     assert_members(&results[1], json!({"applied": true, "value": 3}));
     assert_eq!(results[2]["type"], "/problems/id-mismatch");
@@ -39,22 +39,19 @@ fn each_item_of_a_batch_has_its_own_outcome() {
     assert_eq!(results[10]["detail"], "the op \"add\" needs `delta`");
     assert_eq!(results[11]["applied"], false);
     // The same batch again changes nothing.
-    let again = client.post("/v1/batch", &batch).ok();
-    assert_eq!(again["results"][1]["replayed"], true);
-    assert_eq!(client.get("/v1/tables/default/counters/a").ok()["value"], 3);
+    assert_eq!(client.batch(batch.clone())[1]["replayed"], true);
+    assert_eq!(client.value("default", "a"), 3);
 }
 
 #[test]
 fn a_batch_has_a_limit() {
     let (_server, mut client) = TestServer::with_client();
     let item = |at: usize| json!({"table": "default", "row": format!("r{at}"), "delta": 1, "id": uuid()});
-    let items: Vec<Value> = (0..10_000).map(item).collect();
-    let body = client.post("/v1/batch", json!({"operations": items})).ok();
-    assert!(body["results"].as_array().unwrap().iter().all(|result| result["applied"] == true));
+    assert!(client.batch((0..10_000).map(item)).iter().all(|result| result["applied"] == true));
     let items: Vec<Value> = (0..10_001).map(item).collect();
     let problem = client.post("/v1/batch", json!({"operations": items})).problem(413, "too-large");
     assert_eq!(problem["limit"], 10_000);
-    assert_eq!(client.get("/v1/tables/default/counters/r7").ok()["value"], 1);
+    assert_eq!(client.value("default", "r7"), 1);
     let keyed = [("content-type", "application/json"), ("idempotency-key", "\"a\"")];
     client.call("POST", "/v1/batch", &keyed, b"{\"operations\":[]}").problem(400, "bad-request");
     assert_eq!(client.post("/v1/batch", "{\"operations\":[]}").ok(), json!({"results": []}));
@@ -82,7 +79,7 @@ fn changes_under_one_id_are_atomic() {
     };
     assert_eq!(client.post(path, spend(7)).ok()["values"], json!([7, 3]));
     assert_eq!(client.post(path, spend(7)).ok()["applied"], false);
-    assert_eq!(client.get("/v1/tables/default/counters/%7Bu7%7Dspent").ok()["value"], 7);
+    assert_eq!(client.value("default", "%7Bu7%7Dspent"), 7);
 
     // At least two of the rows are in different partitions.
     let rows: Vec<Value> = (0..20).map(|at| json!({"row": format!("r{at}"), "delta": 1})).collect();

@@ -21,10 +21,6 @@ fn finish(client: &mut Client, name: &str, how: &str) -> Reply {
     client.post(&format!("/v1/branches/{name}/{how}"), "")
 }
 
-fn value(client: &mut Client, row: &str) -> i64 {
-    client.get(&format!("/v1/tables/stock/counters/{row}")).ok()["value"].as_i64().unwrap_or(0)
-}
-
 fn names(client: &mut Client) -> Vec<String> {
     let list = client.get("/v1/branches").ok();
     assert_eq!(list["more"], false);
@@ -48,7 +44,7 @@ fn a_branch_counts_after_commit_and_not_after_abort() {
         assert_eq!(prepare(&mut client, "b%201", &ROWS).ok()["fresh"], false);
         prepare(&mut client, "b%201", &[("a", 7)]).problem(422, "id-mismatch");
         for (row, _) in ROWS {
-            assert_eq!(value(&mut client, row), 0, "before commit or abort");
+            assert_eq!(client.value("stock", row), 0, "before commit or abort");
         }
         let server = server.restart();
         let mut client = server.client();
@@ -65,7 +61,7 @@ fn a_branch_counts_after_commit_and_not_after_abort() {
         assert_eq!(finish(&mut client, "b%201", other).problem(409, "branch-settled")["ending"], how);
         assert_eq!(prepare(&mut client, "b%201", &ROWS).problem(409, "branch-settled")["ending"], how);
         for (row, delta) in ROWS {
-            assert_eq!(value(&mut client, row), delta * factor);
+            assert_eq!(client.value("stock", row), delta * factor);
         }
         assert!(names(&mut client).is_empty());
     }
@@ -92,7 +88,7 @@ fn after_an_abort_no_partition_is_prepared() {
     finish(&mut client, "b", "abort").ok();
     assert!(names(&mut client).is_empty());
     for (row, _) in rows {
-        assert_eq!(value(&mut client, row), 0);
+        assert_eq!(client.value("stock", row), 0);
     }
 }
 
@@ -111,7 +107,7 @@ fn reserved_ranges_are_not_available_to_others() {
     client.post("/v1/tables/stock/counters/a:delete", json!({"id": uuid()})).problem(503, "held");
     finish(&mut client, "b", "abort").ok();
     assert_eq!(client.post(add, json!({"delta": -3, "id": id})).ok()["replayed"], false);
-    assert_eq!(value(&mut client, "a"), 5);
+    assert_eq!(client.value("stock", "a"), 5);
 }
 
 #[test]

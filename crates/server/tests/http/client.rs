@@ -4,12 +4,16 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::harness::uuid;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Client {
-    pub stream: BufReader<TcpStream>,
+    stream: BufReader<TcpStream>,
+    /// Sent with every request.
+    pub token: Option<String>,
 }
 
 #[derive(Debug)]
@@ -24,7 +28,7 @@ impl Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream: BufReader::new(stream) }
+        Self { stream: BufReader::new(stream), token: None }
     }
 
     pub fn write(&mut self, bytes: &[u8]) {
@@ -35,6 +39,9 @@ impl Client {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\n");
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
+        }
+        if let Some(token) = &self.token {
+            head += &format!("authorization: Bearer {token}\r\n");
         }
         if !body.is_empty() || method != "GET" {
             head += &format!("content-length: {}\r\n", body.len());
@@ -100,12 +107,39 @@ impl Client {
         self.call("GET", path, &[], b"")
     }
 
+    /// Sends a body of this type without further headers.
+    pub fn call_with(&mut self, method: &str, path: &str, media_type: &str, body: impl ToString) -> Reply {
+        self.call(method, path, &[("content-type", media_type)], body.to_string().as_bytes())
+    }
+
     pub fn post(&mut self, path: &str, body: impl ToString) -> Reply {
-        self.call("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes())
+        self.call_with("POST", path, "application/json", body)
     }
 
     pub fn put(&mut self, path: &str, body: impl ToString) -> Reply {
-        self.call("PUT", path, &[("content-type", "application/json")], body.to_string().as_bytes())
+        self.call_with("PUT", path, "application/json", body)
+    }
+
+    /// Adds to a counter of the default table under a new id.
+    #[track_caller]
+    pub fn add(&mut self, row: &str, delta: i64) -> Value {
+        let path = format!("/v1/tables/default/counters/{row}:add");
+        self.post(&path, json!({"delta": delta, "id": uuid()})).ok()
+    }
+
+    /// The counter at a path of this table.
+    #[track_caller]
+    pub fn value(&mut self, table: &str, row: &str) -> i64 {
+        let counter = self.get(&format!("/v1/tables/{table}/counters/{row}")).ok();
+        counter["value"].as_i64().unwrap_or_else(|| panic!("not a counter: {counter}"))
+    }
+
+    /// Sends operations as a batch, and returns their results.
+    #[track_caller]
+    pub fn batch(&mut self, operations: impl IntoIterator<Item = Value>) -> Vec<Value> {
+        let operations: Vec<Value> = operations.into_iter().collect();
+        let mut body = self.post("/v1/batch", json!({"operations": operations})).ok();
+        serde_json::from_value(body["results"].take()).unwrap()
     }
 
     /// Whether the server has closed the connection.

@@ -6,20 +6,42 @@ use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettin
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply, assert_members};
-use crate::harness::{Start, TestServer, millis, uuid, uuid_at};
+use crate::harness::{TestServer, millis, uuid, uuid_at};
 
 const ADD: &str = "/v1/tables/default/counters/c:add";
 const READ: &str = "/v1/tables/default/counters/c";
-
-#[track_caller]
-fn counts(client: &mut Client, path: &str, value: i64) {
-    assert_eq!(client.get(path).ok()["value"], value);
-}
 
 /// Adds with an id in the header only.
 fn with_key(client: &mut Client, key: &str, body: Value) -> Reply {
     let headers = [("content-type", "application/json"), ("idempotency-key", key)];
     client.call("POST", ADD, &headers, body.to_string().as_bytes())
+}
+
+#[test]
+fn a_retry_counts_once() {
+    let (_server, mut client) = TestServer::with_client();
+    let id = uuid();
+    let first = client.post(ADD, json!({"delta": 3, "id": id}));
+    let body = first.ok();
+    assert_members(&body, json!({"value": 3, "value_text": "3"}));
+    assert_members(&body, json!({"applied": true, "replayed": false}));
+    assert_members(&body, json!({"mode": "exact", "durability": "strict"}));
+    assert_eq!(first.header("idempotency-replayed"), None);
+
+    client.add("c", 4);
+    let again = client.post(ADD, json!({"delta": 3, "id": id}));
+    let mut replayed = again.ok();
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(replayed["replayed"], true);
+    // Except for `replayed`, a retry gets the first response.
+    replayed["replayed"] = json!(false);
+    assert_eq!(replayed, body);
+
+    let read = client.get(READ).ok();
+    assert_eq!(read, json!({"row": "c", "value": 7, "value_text": "7", "exists": true}));
+    let none = client.get("/v1/tables/default/counters/missing").ok();
+    assert_eq!(none, json!({"row": "missing", "value": 0, "value_text": "0", "exists": false}));
+    client.get("/v1/tables/nowhere/counters/c").problem(404, "unknown-table");
 }
 
 #[test]
@@ -35,12 +57,12 @@ fn a_known_id_with_another_payload_is_a_mismatch() {
         client.post(ADD, other).problem_with(422, "id-mismatch", "used for another operation");
     }
     client.post("/v1/tables/default/counters/c:reset", json!({"id": id})).problem(422, "id-mismatch");
-    counts(&mut client, READ, 1);
+    assert_eq!(client.value("default", "c"), 1);
 }
 
 #[test]
 fn after_a_timeout_the_client_retries_with_the_same_id() {
-    let server = Start::default().options(|options| options.request_timeout = Duration::ZERO).start();
+    let server = TestServer::with_options(|options| options.request_timeout = Duration::ZERO);
     let mut client = server.client();
     // A fast disk may complete some requests in time.
     let (id, reply, before) = (0..10_000)
@@ -58,20 +80,20 @@ fn after_a_timeout_the_client_retries_with_the_same_id() {
     let mut client = server.client();
     let again = client.post(ADD, json!({"delta": 5, "id": id})).ok();
     assert_members(&again, json!({"value": 5 * (before + 1), "replayed": true}));
-    counts(&mut client, READ, 5 * (before + 1));
+    assert_eq!(client.value("default", "c"), 5 * (before + 1));
 }
 
 #[test]
 fn a_refusal_by_a_bound_is_final_and_replayed() {
     let (_server, mut client) = TestServer::with_client();
-    client.post(ADD, json!({"delta": 5, "id": uuid()})).ok();
+    client.add("c", 5);
     let id = uuid();
     let take = json!({"delta": -6, "min": 0, "id": id});
     let first = client.post(ADD, &take);
     let refused = first.ok();
     assert_members(&refused, json!({"applied": false, "replayed": false, "value": 5}));
     assert_eq!(first.header("idempotency-replayed"), None);
-    client.post(ADD, json!({"delta": 5, "id": uuid()})).ok();
+    client.add("c", 5);
     // The bound would allow it now, but the refusal is final.
     let again = client.post(ADD, &take);
     let replayed = again.ok();
@@ -84,28 +106,21 @@ fn a_refusal_by_a_bound_is_final_and_replayed() {
 }
 
 #[test]
-fn an_id_older_than_the_window_is_rejected() {
+fn ids_outside_window_and_skew_are_rejected() {
     let (_server, mut client) = TestServer::with_client();
-    let day = 24 * 3600 * 1000;
-    let problem = client
-        .post(ADD, json!({"delta": 1, "id": uuid_at(millis() - day - 60_000)}))
-        .problem(410, "id-expired");
-    assert_eq!(problem["window"], "24h");
-    let time = problem["server_time"].as_str().unwrap();
-    assert!(time.starts_with("20") && time.ends_with('Z'), "{problem}");
-    assert!(problem["detail"].as_str().unwrap().contains("no longer known"), "{problem}");
-    counts(&mut client, READ, 0);
-}
-
-#[test]
-fn an_id_from_the_future_is_rejected_beyond_the_skew() {
-    let (_server, mut client) = TestServer::with_client();
-    let problem = client
-        .post(ADD, json!({"delta": 1, "id": uuid_at(millis() + 3_600_000)}))
-        .problem(400, "id-from-future");
-    assert_eq!(problem["skew"], "1m");
-    assert!(problem["server_time"].is_string() && problem["ahead"].is_string(), "{problem}");
-    counts(&mut client, READ, 0);
+    let (day, hour) = (24 * 3600 * 1000, 3600 * 1000);
+    for (time, status, name, member, value) in [
+        (millis() - day - 60_000, 410, "id-expired", "window", "24h"),
+        (millis() + hour, 400, "id-from-future", "skew", "1m"),
+    ] {
+        let problem = client.post(ADD, json!({"delta": 1, "id": uuid_at(time)})).problem(status, name);
+        assert_eq!(problem[member], value);
+        let time = problem["server_time"].as_str().unwrap();
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{problem}");
+        assert_eq!(status == 410, problem["detail"].as_str().unwrap().contains("no longer known"));
+        assert_eq!(status == 400, problem["ahead"].is_string(), "{problem}");
+    }
+    assert_eq!(client.value("default", "c"), 0);
     // Within the skew it is accepted.
     client.post(ADD, json!({"delta": 1, "id": uuid_at(millis() + 5_000)})).ok();
 }
@@ -115,7 +130,7 @@ fn a_missing_id_follows_the_policy_of_the_table() {
     let (server, mut client) = TestServer::with_table("strict", &[Format::Uuid7]);
     let reply = client.post("/v1/tables/strict/counters/c:add", json!({"delta": 1}));
     reply.problem_with(400, "id-required", "Idempotency-Key");
-    counts(&mut client, "/v1/tables/strict/counters/c", 0);
+    assert_eq!(client.value("strict", "c"), 0);
     // The default table accepts writes without ids, and counts each of them.
     let settings = server.service.engine.table("default").unwrap().settings().clone();
     assert_eq!(settings.without_id, MissingIdPolicy::AtMostOnce);
@@ -127,15 +142,18 @@ fn a_missing_id_follows_the_policy_of_the_table() {
 fn ids_are_parsed_in_the_formats_of_the_table() {
     let (_server, mut client) = TestServer::with_table("both", &[Format::Ulid, Format::Opaque]);
     let not_seven = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
-    let problem = client.post(ADD, json!({"delta": 1, "id": not_seven})).problem(400, "id-invalid");
-    assert!(problem["detail"].as_str().unwrap().starts_with("not a uuid7 id:"), "{problem}");
     let both = "/v1/tables/both/counters/c:add";
-    let problem = client.post(both, json!({"delta": 1, "id": "order-7"})).problem(400, "id-invalid");
-    let detail = "the table takes ids of several formats; begin the id with one of ulid, opaque";
-    assert_eq!(problem["detail"], detail);
-    let problem =
-        client.post(both, json!({"delta": 1, "id": format!("uuid7:{}", uuid())})).problem(400, "id-invalid");
-    assert_eq!(problem["detail"], "an id of format uuid7 is not taken here; the table takes ulid, opaque");
+    for (path, id, detail) in [
+        (ADD, not_seven, "not a uuid7 id:"),
+        (both, "order-7", "the table takes ids of several formats; begin the id with one of ulid, opaque"),
+        (
+            both,
+            &format!("uuid7:{}", uuid()),
+            "an id of format uuid7 is not taken here; the table takes ulid, opaque",
+        ),
+    ] {
+        client.post(path, json!({"delta": 1, "id": id})).problem_with(400, "id-invalid", detail);
+    }
     client.post(both, json!({"delta": 1, "id": "opaque:order-7"})).ok();
     assert_eq!(client.post(both, json!({"delta": 1, "id": "opaque:order-7"})).ok()["replayed"], true);
 }
@@ -157,16 +175,16 @@ fn the_header_is_a_string_in_quotes() {
     let twice =
         [("content-type", "application/json"), ("idempotency-key", "\"a\""), ("idempotency-key", "\"a\"")];
     client.call("POST", ADD, &twice, b"{\"delta\":1}").problem(400, "id-invalid");
-    counts(&mut client, READ, 2);
+    assert_eq!(client.value("default", "c"), 2);
 }
 
 #[test]
 fn rejected_operations_are_not_stored() {
     let (_server, mut client) = TestServer::with_client();
     let id = uuid();
-    client.post(ADD, json!({"delta": i64::MAX, "id": uuid()})).ok();
+    client.add("c", i64::MAX);
     client.post(ADD, json!({"delta": 1, "id": id})).problem(409, "overflow");
-    counts(&mut client, READ, i64::MAX);
+    assert_eq!(client.value("default", "c"), i64::MAX);
     client.post(ADD, json!({"delta": "x", "id": id})).problem(400, "bad-json");
     client.post("/v1/tables/default/counters/c:put", json!({"text": "blue", "id": uuid()})).ok();
     client.post(ADD, json!({"delta": 1, "id": id})).problem(409, "not-a-counter");
@@ -192,7 +210,7 @@ fn responses_name_probabilistic_and_relaxed_tables() {
     let again = reply.ok();
     assert_members(&again, json!({"applied": false, "probably_seen": true}));
     assert_members(&again, json!({"mode": "probabilistic", "value": null}));
-    counts(&mut client, "/v1/tables/maybe/counters/c", 1);
+    assert_eq!(client.value("maybe", "c"), 1);
 
     let quick = client.post("/v1/tables/quick/counters/c:add", json!({"delta": 1, "id": "a"})).ok();
     assert_eq!(quick["durability"], "relaxed");
@@ -214,7 +232,7 @@ fn results_survive_a_restart() {
     assert_members(&again, json!({"value": first["value"], "slot": first["slot"], "time": first["time"]}));
     let again = client.post(ADD, json!({"delta": 3, "max": 3, "id": refused})).ok();
     assert_members(&again, json!({"applied": false, "replayed": true}));
-    counts(&mut client, READ, 3);
+    assert_eq!(client.value("default", "c"), 3);
 }
 
 #[test]

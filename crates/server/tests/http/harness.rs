@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jeton_auth::Access;
+use jeton_auth::{Access, Grant, TableRule, TokenStore};
 use jeton_core::{Format, Formats, TableSettings};
 use jeton_engine::Engine;
 use jeton_server::{Options, Service, http};
@@ -21,40 +21,50 @@ pub struct TestServer {
     served: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
     runtime: Option<Runtime>,
     folder: Option<tempfile::TempDir>,
+    /// Tokens by the names of their grants.
+    tokens: Vec<(String, String)>,
 }
 
-/// The configuration of a server.
-pub struct Start {
-    pub options: Options,
-    pub access: Access,
-    folder: Option<tempfile::TempDir>,
+/// A grant of rights in the tables that match a pattern.
+pub fn grant(name: &str, pattern: &str, rights: &str) -> Grant {
+    let rule = TableRule { pattern: pattern.parse().unwrap(), rights: rights.parse().unwrap() };
+    Grant { tables: vec![rule], ..Grant::new(name) }
 }
 
-impl Default for Start {
-    fn default() -> Self {
-        Self { options: Options::default(), access: Access::open_to_all(), folder: None }
-    }
-}
-
-impl Start {
-    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
-        change(&mut self.options);
-        self
+impl TestServer {
+    pub fn new() -> Self {
+        Self::with_options(|_| {})
     }
 
-    pub fn access(mut self, access: Access) -> Self {
-        self.access = access;
-        self
+    pub fn with_options(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::default();
+        change(&mut options);
+        Self::start(tempfile::tempdir().unwrap(), options, Access::open_to_all())
     }
 
-    /// Uses the store in this folder.
-    pub fn folder(mut self, folder: tempfile::TempDir) -> Self {
-        self.folder = Some(folder);
-        self
+    /// A server on the store in this folder.
+    pub fn in_folder(folder: tempfile::TempDir) -> Self {
+        Self::start(folder, Options::default(), Access::open_to_all())
     }
 
-    pub fn start(self) -> TestServer {
-        let folder = self.folder.unwrap_or_else(|| tempfile::tempdir().unwrap());
+    /// A server with a token for each grant, and the tables `clicks` and `stock`.
+    pub fn with_tokens(grants: impl IntoIterator<Item = Grant>) -> Self {
+        let mut store = TokenStore::new();
+        let add = |(grant, seed): (Grant, u8)| {
+            let name = grant.name.clone();
+            let random = std::array::from_fn(|at| seed.wrapping_mul(31).wrapping_add(at as u8));
+            (name, store.add(grant, &random, 1).unwrap().reveal())
+        };
+        let tokens = grants.into_iter().zip(1..).map(add).collect();
+        let access = Access::from_store(&store);
+        let mut server = Self::start(tempfile::tempdir().unwrap(), Options::default(), access);
+        server.tokens = tokens;
+        server.table("clicks", &[Format::Uuid7]);
+        server.table("stock", &[Format::Uuid7, Format::Event]);
+        server
+    }
+
+    fn start(folder: tempfile::TempDir, service_options: Options, access: Access) -> Self {
         let options = jeton_engine::Options {
             shards: 2,
             cache_bytes: 1 << 20,
@@ -63,7 +73,7 @@ impl Start {
             ..jeton_engine::Options::default()
         };
         let engine = Arc::new(Engine::open(folder.path(), options).unwrap());
-        let service = Arc::new(Service::new(engine, Arc::new(self.access), self.options).unwrap());
+        let service = Arc::new(Service::new(engine, Arc::new(access), service_options).unwrap());
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -72,21 +82,16 @@ impl Start {
         let shutdown = async move {
             let _sent_or_dropped = stopped.await;
         };
-        let served = runtime.spawn(http::serve(service.clone(), listener, shutdown));
-        TestServer {
+        let served = runtime.spawn(http::Server::new(service.clone()).serve(listener, shutdown));
+        Self {
             service,
             address,
             stop: Some(stop),
             served: Some(served),
             runtime: Some(runtime),
             folder: Some(folder),
+            tokens: Vec::new(),
         }
-    }
-}
-
-impl TestServer {
-    pub fn new() -> Self {
-        Start::default().start()
     }
 
     /// A server with default options, and a client.
@@ -105,6 +110,14 @@ impl TestServer {
 
     pub fn client(&self) -> Client {
         Client::new(self.address)
+    }
+
+    /// A client with the token of this name.
+    pub fn client_as(&self, name: &str) -> Client {
+        let (_, token) = self.tokens.iter().find(|(known, _)| known == name).unwrap();
+        let mut client = self.client();
+        client.token = Some(token.clone());
+        client
     }
 
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
@@ -138,9 +151,9 @@ impl TestServer {
     pub fn restart(mut self) -> TestServer {
         self.stop();
         self.service.engine.close();
-        let folder = self.folder.take();
+        let folder = self.folder.take().unwrap();
         drop(self);
-        Start { folder, ..Start::default() }.start()
+        Self::in_folder(folder)
     }
 }
 

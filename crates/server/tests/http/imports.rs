@@ -4,12 +4,17 @@ use jeton_core::Format;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply, assert_members};
-use crate::harness::{Start, TestServer, uuid};
+use crate::harness::{TestServer, uuid};
 
 const PATH: &str = "/v1/tables/default/import";
 
 fn import(client: &mut Client, body: &str) -> Reply {
-    client.call("POST", PATH, &[("content-type", "application/x-ndjson")], body.as_bytes())
+    client.call_with("POST", PATH, "application/x-ndjson", body)
+}
+
+/// Additions of one, a line each.
+fn lines(rows: impl Iterator<Item = String>) -> String {
+    rows.map(|row| json!({"row": row, "delta": 1, "id": uuid()}).to_string() + "\n").collect()
 }
 
 /// The last line of the response.
@@ -24,16 +29,13 @@ fn last(reply: &Reply) -> Value {
 #[test]
 fn a_repeated_import_counts_once() {
     let (_server, mut client) = TestServer::with_client();
-    let mut file = String::new();
-    for at in 0..12_345 {
-        file += &format!("{}\n", json!({"row": format!("r{}", at % 10), "delta": 1, "id": uuid()}));
-    }
+    let file = lines((0..12_345).map(|at| format!("r{}", at % 10)));
     let first = last(&import(&mut client, &file));
     assert_members(&first, json!({"lines": 12_345, "applied": 12_345, "replayed": 0}));
     assert_members(&first, json!({"failed": 0, "done": true, "errors": []}));
     let again = last(&import(&mut client, &file));
     assert_members(&again, json!({"applied": 0, "replayed": 12_345, "done": true}));
-    assert_eq!(client.get("/v1/tables/default/counters/r3").ok()["value"], 1235);
+    assert_eq!(client.value("default", "r3"), 1235);
 }
 
 #[test]
@@ -48,17 +50,15 @@ fn errors_have_the_number_of_their_line() {
     );
     let end = last(&import(&mut client, &file));
     assert_members(&end, json!({"lines": 7, "applied": 2, "refused": 1, "failed": 4}));
-    let mut errors: Vec<(u64, String)> = end["errors"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|error| (error["line"].as_u64().unwrap(), error["type"].as_str().unwrap().to_owned()))
-        .collect();
-    errors.sort();
+    let mut errors: Vec<_> = end["errors"].as_array().unwrap().iter().collect();
+    errors.sort_by_key(|error| error["line"].as_u64());
     let expected = [(4, "bad-json"), (5, "id-required"), (6, "id-mismatch"), (8, "bad-json")];
-    assert_eq!(errors, expected.map(|(line, name)| (line, format!("/problems/{name}"))));
+    assert_eq!(errors.len(), expected.len());
+    for (error, (line, name)) in errors.into_iter().zip(expected) {
+        assert_members(error, json!({"line": line, "type": format!("/problems/{name}")}));
+    }
     // The last line counts without a line end.
-    assert_eq!(client.get("/v1/tables/default/counters/a").ok()["value"], 9);
+    assert_eq!(client.value("default", "a"), 9);
 
     let many = last(&import(&mut client, &"{}\n".repeat(250)));
     assert_eq!((&many["failed"], many["errors"].as_array().unwrap().len()), (&json!(250), 100));
@@ -81,7 +81,7 @@ fn progress_is_reported_while_lines_arrive() {
     // Progress is reported although nothing more is sent, and the line is counted.
     let progress: Value = serde_json::from_slice(&client.chunk()).unwrap();
     assert_members(&progress, json!({"lines": 1, "applied": 1, "done": false}));
-    assert_eq!(server.client().get("/v1/tables/default/counters/a").ok()["value"], 3);
+    assert_eq!(server.client().value("default", "a"), 3);
     client.write(b"0\r\n\r\n");
     let mut end = client.chunk();
     while serde_json::from_slice::<Value>(&end).unwrap()["done"] == false {
@@ -92,12 +92,11 @@ fn progress_is_reported_while_lines_arrive() {
 
 #[test]
 fn an_import_that_stops_has_the_reason() {
-    let server = Start::default().options(|options| options.request_bytes_max = 1000).start();
+    let server = TestServer::with_options(|options| options.request_bytes_max = 1000);
     server.table("numbered", &[Format::Sequenced]);
     let mut client = server.client();
     // The size limit applies to a line, not to the body.
-    let file: String =
-        (0..100).map(|_| json!({"row": "a", "delta": 1, "id": uuid()}).to_string() + "\n").collect();
+    let file = lines((0..100).map(|_| "a".to_owned()));
     assert!(file.len() > 5000);
     assert_eq!(last(&import(&mut client, &file))["applied"], 100);
     let end = last(&import(&mut server.client(), &format!("{file}{}", "x".repeat(2000))));
@@ -106,7 +105,7 @@ fn an_import_that_stops_has_the_reason() {
     assert_members(&end["stopped"], json!({"type": "/problems/too-large", "detail": detail}));
     // The lines before it were applied.
     assert_eq!(end["replayed"], 100);
-    client.call("POST", PATH, &[("content-type", "application/json")], b"{}").problem(415, "media-type");
-    let kind = [("content-type", "application/x-ndjson")];
-    server.client().call("POST", "/v1/tables/nowhere/import", &kind, b"{}").problem(404, "unknown-table");
+    client.post(PATH, "{}").problem(415, "media-type");
+    let reply = client.call_with("POST", "/v1/tables/nowhere/import", "application/x-ndjson", "{}");
+    reply.problem(404, "unknown-table");
 }

@@ -9,7 +9,6 @@ mod batches;
 mod branches;
 mod client;
 mod connections;
-mod counting;
 mod decisions;
 mod events;
 mod harness;

@@ -19,8 +19,7 @@ fn a_row_may_have_any_bytes() {
         ("%25", Some("%")),
         ("100%2525", Some("100%25")),
     ] {
-        let body = json!({"delta": 7, "id": uuid()});
-        client.post(&format!("/v1/tables/default/counters/{row}:add"), body).ok();
+        client.add(row, 7);
         let read = client.get(&format!("/v1/tables/default/counters/{row}")).ok();
         assert_eq!(read["value"], 7, "{row}");
         match text {

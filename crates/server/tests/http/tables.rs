@@ -31,6 +31,7 @@ fn a_table_is_created_changed_and_read() {
     assert_eq!(client.put("/v1/tables/clicks", &shown["settings"]).ok()["eras"], 1);
     let changed = client.put("/v1/tables/clicks", json!({"formats": ["ulid"]})).ok();
     assert_eq!((&changed["eras"], &changed["settings"]["dated_window"]), (&json!(2), &json!("24h")));
+    assert_eq!(client.put("/v1/tables/clicks", &changed["settings"]).ok()["eras"], 2);
     assert_eq!(column(&client.get("/v1/tables").ok()["tables"], "name"), ["default", "clicks"]);
     client.get("/v1/tables/nowhere").problem(404, "unknown-table");
 }

@@ -28,7 +28,7 @@ fn guarded(grants: &[Grant]) -> (Server, Vec<String>) {
     });
     let tokens = tokens.collect();
     let options = Options { allow_flush: true, ..Options::default() };
-    let server = Server::with_access(options, Access::from_book(&store));
+    let server = Server::with_access(options, Access::from_store(&store));
     server.table("other", opaque());
     (server, tokens)
 }

@@ -13,23 +13,18 @@ use serde::{Deserialize, Deserializer};
 /// Databases, procedures and the servers that execute them.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TransactionsConfig {
-    /// `[transactions]`.
     #[serde(default)]
     pub transactions: ClusterConfig,
-    /// `[databases.NAME]`.
     #[serde(default)]
     pub databases: BTreeMap<String, DatabaseConfig>,
-    /// `[procedures.NAME]`.
     #[serde(default)]
     pub procedures: BTreeMap<String, ProcedureConfig>,
 }
 
 impl TransactionsConfig {
-    /// The sections of the configuration file.
     pub const SECTIONS: [&str; 3] = ["transactions", "databases", "procedures"];
 }
 
-/// `[transactions]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterConfig {
@@ -41,9 +36,7 @@ pub struct ClusterConfig {
     pub token_variable: Option<String>,
     /// Backend of the registers, for decisions that are not stored in a database.
     pub registers: RegistersBackend,
-    /// PostgreSQL URL of the registers.
     pub registers_url: Option<String>,
-    /// Environment variable with that URL.
     pub registers_url_variable: Option<String>,
     /// Raft addresses of the servers. The first is server 1.
     pub raft: Vec<SocketAddr>,
@@ -89,7 +82,6 @@ impl Default for ClusterConfig {
     }
 }
 
-/// Backend of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RegistersBackend {
@@ -101,15 +93,12 @@ pub enum RegistersBackend {
     Raft,
 }
 
-/// `[databases.NAME]`.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseConfig {
-    /// The database system.
     pub kind: DatabaseKind,
     /// Number of the database, from 0 without gaps. It is part of branch names and must not change.
     pub number: u8,
-    /// URL of the database.
     pub url: Option<String>,
     /// Environment variable with the URL.
     pub url_variable: Option<String>,
@@ -129,13 +118,10 @@ impl fmt::Debug for DatabaseConfig {
     }
 }
 
-/// A database system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseKind {
-    /// PostgreSQL.
     Postgres,
-    /// MariaDB.
     Mariadb,
     /// The counters of a Jeton server, over HTTP.
     Jeton,

@@ -9,7 +9,6 @@ use jeton_procedures::Database;
 use super::config::{DatabaseConfig, DatabaseKind, TransactionsConfig, value_or_variable};
 use crate::node::NodeError;
 
-/// A configured database.
 #[derive(Clone)]
 pub enum OpenedDatabase {
     Postgres(Arc<Postgres>),

@@ -23,13 +23,13 @@ use self::config::value_or_variable;
 pub use self::config::{ClusterConfig, DatabaseConfig, DatabaseKind, RegistersBackend, TransactionsConfig};
 use self::databases::OpenedDatabase;
 use super::NodeError;
+use super::error::Explain;
 use super::peers::HttpPeers;
 use crate::Transactions;
 
 /// How long the start waits for databases and registers. The setup then continues in the background.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause between two attempts to reach a database or the registers.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Folder of the registers in the data directory.
@@ -54,10 +54,8 @@ pub async fn start(
 ) -> Result<(), NodeError> {
     let cluster = &config.transactions;
     let procedures = read_procedures(config, &databases::open(config, cluster.cluster.into())?)?;
-    let incarnation = getrandom::u64().map_err(|error| {
-        let fix = "check that /dev/urandom is readable";
-        NodeError::with_cause(error, "the system returned no random bytes", fix)
-    })?;
+    let incarnation = getrandom::u64()
+        .explain("the system returned no random bytes", "check that /dev/urandom is readable")?;
     let options = Options {
         procedure_timeout: cluster.procedure_timeout,
         recovery_interval: cluster.recovery_interval,
@@ -81,10 +79,8 @@ pub async fn start(
         RegistersBackend::Postgres => {
             let url = registers_url(cluster)?;
             let registers = PostgresRegisters::open(&url, jeton_register_postgres::Options::default()).await;
-            let registers = registers.map_err(|error| {
-                let fix = "create them with jeton init, and check that the database is running";
-                NodeError::with_cause(error, "the registers in PostgreSQL cannot be opened", fix)
-            })?;
+            let fix = "create them with jeton init, and check that the database is running";
+            let registers = registers.explain("the registers in PostgreSQL cannot be opened", fix)?;
             continue_with(setup, Arc::new(registers), service).await
         }
         RegistersBackend::Raft => {
@@ -93,10 +89,8 @@ pub async fn start(
             setup.deployment = cluster.raft_in_memory.then(|| secret.fingerprint());
             let settings = raft_settings(cluster, server, data, secret);
             let open = move || {
-                RaftRegisters::open(settings).map_err(|error| {
-                    let fix = "check raft and secret_file in [transactions], and the data directory";
-                    NodeError::with_cause(error, "the Raft registers cannot be opened", fix)
-                })
+                let fix = "check raft and secret_file in [transactions], and the data directory";
+                RaftRegisters::open(settings).explain("the Raft registers cannot be opened", fix)
             };
             let registers = Arc::new(blocking(open).await?);
             let raft = Arc::clone(&registers);
@@ -114,18 +108,18 @@ pub async fn init_transactions(config: &TransactionsConfig) -> Result<Vec<String
     read_procedures(config, &databases)?;
     if cluster.registers == RegistersBackend::Postgres {
         let url = registers_url(cluster)?;
-        jeton_register_postgres::create_schema(&url).await.map_err(|error| {
-            let fix = "check that the database is running and that the role may create tables";
-            NodeError::with_cause(error, "the registers were not created in PostgreSQL", fix)
-        })?;
+        jeton_register_postgres::create_schema(&url).await.explain(
+            "the registers were not created in PostgreSQL",
+            "check that the database is running and that the role may create tables",
+        )?;
         lines.push("registers: ready".to_owned());
     }
     for database in &databases {
         let name = database.resource().name().to_owned();
-        let notes = database.ensure_schema().await.map_err(|error| {
-            let what = format!("the database {name:?} cannot participate in transactions");
-            NodeError::with_cause(error, what, "correct the cause, then run jeton init again")
-        })?;
+        let notes = database.ensure_schema().await.explain(
+            format!("the database {name:?} cannot participate in transactions"),
+            "correct the cause, then run jeton init again",
+        )?;
         lines.push(format!("{name}: ready"));
         lines.extend(notes.into_iter().map(|note| format!("{name}: {note}")));
     }
@@ -146,10 +140,8 @@ fn read_procedures(
     config: &TransactionsConfig,
     databases: &[OpenedDatabase],
 ) -> Result<ProcedureRegistry, NodeError> {
-    ProcedureRegistry::read(&config.procedures, &databases::by_name(databases)).map_err(|error| {
-        let what = "a procedure of the configuration file is invalid";
-        NodeError::with_cause(error, what, "correct it: see docs/transactions.md")
-    })
+    let read = ProcedureRegistry::read(&config.procedures, &databases::by_name(databases));
+    read.explain("a procedure of the configuration file is invalid", "correct it: see docs/transactions.md")
 }
 
 fn create_peers(config: &TransactionsConfig, server: u16) -> Result<Option<Arc<HttpPeers>>, NodeError> {
@@ -168,20 +160,17 @@ fn create_peers(config: &TransactionsConfig, server: u16) -> Result<Option<Arc<H
     peers.map(Some).map_err(|reason| invalid("servers", &reason))
 }
 
-/// Runs blocking I/O on a thread of its own.
 async fn blocking<T: Send + 'static>(
     open: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
 ) -> Result<T, NodeError> {
-    tokio::task::spawn_blocking(open).await.map_err(|error| {
-        let fix = "report this with the log output above";
-        NodeError::with_cause(error, "the registers were not opened", fix)
-    })?
+    let opened = tokio::task::spawn_blocking(open).await;
+    opened.explain("the registers were not opened", "report this with the log output above")?
 }
 
 fn open_embedded(folder: &Path) -> Result<EmbeddedRegisters<RealDisk>, NodeError> {
     let what = || format!("the registers of transactions in {} cannot be opened", folder.display());
     let check = "check the directory: jeton doctor";
-    let disk = RealDisk::new(folder).map_err(|error| NodeError::with_cause(error, what(), check))?;
+    let disk = RealDisk::new(folder).explain(what(), check)?;
     EmbeddedRegisters::open(disk, embedded::Options::default()).map_err(|error| {
         let data = folder.parent().unwrap_or(folder).display();
         let fix = match error.is_old_format() {
@@ -230,9 +219,9 @@ async fn continue_with<R: Registers>(
         }
     });
     match tokio::time::timeout(START_TIMEOUT, result).await {
-        Ok(Ok(Err(reason))) => {
+        Ok(Ok(failed @ Err(_))) => {
             let fix = "correct the cause, then start the server again";
-            Err(NodeError::with_cause(reason, "transactions are not available", fix))
+            failed.explain("transactions are not available", fix)
         }
         Ok(_) => Ok(()),
         Err(_) => {
