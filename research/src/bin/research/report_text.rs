@@ -7,7 +7,7 @@ const LABEL: usize = 17;
 
 /// The paper's claim, the measured result, the reason for the difference, and the files written.
 pub fn render(report: &Report, width: usize) -> String {
-    let Report { name, title, finding, told, files } = report;
+    let Report { name, title, finding, text, files } = report;
     let mut text = format!("{name}: {title}\n");
     for (label, sentence) in [
         ("paper says", &finding.paper_says),
@@ -16,7 +16,7 @@ pub fn render(report: &Report, width: usize) -> String {
     ] {
         text += &entry(label, sentence, width);
     }
-    for line in told {
+    for line in text {
         text += &format!("  {line}\n");
     }
     for file in files {
@@ -56,7 +56,7 @@ mod tests {
             why_they_differ: "another hash and another load".into(),
         };
         let files = vec!["out/fig0.csv".into(), "out/fig0.png".into()];
-        Report { name: "fig0", title: "A title", finding, told: vec!["a  table".into()], files }
+        Report { name: "fig0", title: "A title", finding, text: vec!["a  table".into()], files }
     }
 
     #[test]
