@@ -46,11 +46,12 @@ fn play(ids: u64, run: u8) -> Result<PaperFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predicted_vs_measured::measure;
 
     #[test]
     fn eq3_matches_the_prototype_and_the_measurement() {
         for (ids, authors, _) in AUTHORS {
-            let point = measure(ids).unwrap();
+            let point = measure(ids, play).unwrap();
             assert!(
                 (point.equation3 / authors - 1.0).abs() < 5e-6,
                 "{ids} ids: {} {authors}",

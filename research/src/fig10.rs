@@ -46,11 +46,12 @@ fn play(bits: u64, run: u8) -> Result<PaperFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predicted_vs_measured::measure;
 
     #[test]
     fn eq3_equals_the_authors_values() {
         for (bits, authors, _) in &AUTHORS[..3] {
-            let point = measure(*bits).unwrap();
+            let point = measure(*bits, play).unwrap();
             assert!(
                 (point.equation3 / authors - 1.0).abs() < 5e-6,
                 "{bits} bits: {} {authors}",

@@ -93,7 +93,7 @@ impl ProtocolRunner for TwoPhaseCommit {
                 if *forces_start {
                     log.force(format!("start {name}: PostgreSQL, MariaDB\n").into()).await?;
                 }
-                let started = started.elapsed();
+                let logged = started.elapsed();
                 let (to_postgres, to_mariadb) = (
                     format!("PREPARE TRANSACTION '{name}'"),
                     format!("XA END '{name}'; XA PREPARE '{name}'"),
@@ -107,8 +107,8 @@ impl ProtocolRunner for TwoPhaseCommit {
                 tokio::try_join!(postgres.run(&to_postgres), mariadb.run(&to_mariadb))?;
                 Ok(PhaseTimes {
                     sql,
-                    prepare: prepared - started,
-                    decide: (started - sql) + (decided - prepared),
+                    prepare: prepared - logged,
+                    decide: (logged - sql) + (decided - prepared),
                     commit: started.elapsed() - decided,
                 })
             }

@@ -8,21 +8,21 @@ const LABEL: usize = 17;
 /// The paper's claim, the measured result, the reason for the difference, and the files written.
 pub fn render(report: &Report, width: usize) -> String {
     let Report { name, title, finding, text, files } = report;
-    let mut text = format!("{name}: {title}\n");
+    let mut out = format!("{name}: {title}\n");
     for (label, sentence) in [
         ("paper says", &finding.paper_says),
         ("we measure", &finding.we_measure),
         ("why they differ", &finding.why_they_differ),
     ] {
-        text += &entry(label, sentence, width);
+        out += &entry(label, sentence, width);
     }
     for line in text {
-        text += &format!("  {line}\n");
+        out += &format!("  {line}\n");
     }
     for file in files {
-        text += &format!("  {:<LABEL$}{}\n", "written", file.display());
+        out += &format!("  {:<LABEL$}{}\n", "written", file.display());
     }
-    text
+    out
 }
 
 /// A label and a sentence, wrapped at `width` and indented to the column after the label.
