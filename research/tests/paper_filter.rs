@@ -409,8 +409,7 @@ fn another_key_gives_other_false_positives_at_the_same_rate() {
     assert!(common * 20 < a.len(), "{common} of {} false positives are the same under another key", a.len());
 }
 
-/// Basic FBF, t = 5 s: insert at 4.9 s, refreshes at 5 and 10 s, grow at 10.5 s, retry at 10.6 s. The retry is 5.7 s
-/// old, 10 s are promised, and it is applied a second time.
+/// t = 5 s: insert at 4.9 s, refreshes at 5 and 10 s, grow at 10.5 s. A retry at 10.6 s, 5.7 s old, is applied again.
 #[test]
 fn growing_loses_a_live_id_that_was_found_just_before() {
     let mut filter = filter(6250, 5, 3, 5.0);
