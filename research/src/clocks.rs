@@ -62,10 +62,8 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     let trials = sweep.run(None, meter)?;
     let wires = wire::measure(&setups, seed, || meter.steps(WIRE))?;
     let timings = timing::measure(seed, || meter.steps(TIME))?;
+    let finding = summary::of(&trials, Some(&wires));
     Ok(Outcome {
-        table: tables::accuracy(&trials),
-        chart: charts::sizes_of(&trials),
-        finding: summary::of(&trials, Some(&wires)),
         more: vec![
             ExtraPlot::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
             ExtraPlot::new("-topology", None, charts::topologies(&trials)),
@@ -73,7 +71,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
             ExtraPlot::new("-bytes", Some(tables::bytes(&wires)), charts::bytes(&wires)),
             ExtraPlot::new("-times", Some(tables::times(&timings)), charts::times(&timings)),
         ],
-        told: Vec::new(),
+        ..Outcome::new(tables::accuracy(&trials), charts::sizes_of(&trials), finding)
     })
 }
 
@@ -83,10 +81,8 @@ pub(crate) fn run_sweep(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outc
     let sweep = Sweep { cells: &cells, effort: LONG, fixed: true, seed: setting.seed };
     meter.expect(sweep.steps());
     let trials = sweep.run(Some(&setting.directory.join("bloom-clock-sweep.journal")), meter)?;
+    let finding = summary::of(&trials, None);
     Ok(Outcome {
-        table: tables::accuracy(&trials),
-        chart: charts::sizes_of(&trials),
-        finding: summary::of(&trials, None),
         more: vec![
             ExtraPlot::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
             ExtraPlot::new("-matched", Some(tables::matched(&trials)), charts::shares(&trials)),
@@ -94,6 +90,6 @@ pub(crate) fn run_sweep(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outc
             ExtraPlot::new("-topology", None, charts::topologies(&trials)),
             ExtraPlot::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
         ],
-        told: Vec::new(),
+        ..Outcome::new(tables::accuracy(&trials), charts::sizes_of(&trials), finding)
     })
 }

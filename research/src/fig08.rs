@@ -66,13 +66,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
         points.push(measure(ids)?);
         meter.step();
     }
-    Ok(Outcome {
-        table: table(&points),
-        chart: chart(&points),
-        finding: finding(&points),
-        more: Vec::new(),
-        told: Vec::new(),
-    })
+    Ok(Outcome::new(table(&points), chart(&points), finding(&points)))
 }
 
 fn table(points: &[Point]) -> Table {

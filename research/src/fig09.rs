@@ -4,8 +4,9 @@ use anyhow::Result;
 
 use crate::chart::Axis;
 use crate::measure::key;
-use crate::outcome::{Finding, Outcome};
-use crate::predicted_vs_measured::{self, AuthorsPoint, Point};
+use crate::outcome::Outcome;
+use crate::paper_filter::PaperFilter;
+use crate::predicted_vs_measured::{AuthorsPoint, Comparison};
 use crate::progress::Meter;
 use crate::schedule::{Bursts, basic};
 
@@ -22,51 +23,35 @@ const AUTHORS: [AuthorsPoint; 6] = [
 ];
 
 pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
-    meter.expect(AUTHORS.len());
-    let mut points = Vec::new();
-    for (ids, _, _) in AUTHORS {
-        points.push(measure(ids)?);
-        meter.step();
-    }
-    let x = Axis::linear("Ids inserted (bursts of 75 every 2 s, refresh every 5 s)", 60.0, 640.0)
-        .with_ticks(&[100.0, 200.0, 300.0, 400.0, 500.0, 600.0]);
-    let y = Axis::log("False-positive rate", 1e-6, 1e-2);
-    Ok(Outcome {
-        table: predicted_vs_measured::table("ids_inserted", &points, &AUTHORS),
-        chart: predicted_vs_measured::chart(TITLE, x, y, &points, &AUTHORS),
-        finding: finding(&points),
-        more: Vec::new(),
-        told: Vec::new(),
-    })
-}
-
-fn measure(ids: u64) -> Result<Point> {
-    predicted_vs_measured::measure(ids, |run| Bursts { ids, batch: 75 }.play(basic(6250, 5), &key(run)))
-}
-
-fn finding(points: &[Point]) -> Finding {
-    let (least, most) = predicted_vs_measured::ratios(points);
-    let (their_least, their_most) = predicted_vs_measured::authors_ratios(&AUTHORS);
-    Finding {
-        paper_says: "Eq. (3) reasonably matches the measured rate (Sec. VI-B)".into(),
-        we_measure: format!(
-            "{least:.2} to {most:.2} times Eq. (3); the authors' own points are {their_least:.2} to {their_most:.2} times"
-        ),
+    let comparison = Comparison {
+        title: TITLE,
+        x: Axis::linear("Ids inserted (bursts of 75 every 2 s, refresh every 5 s)", 60.0, 640.0)
+            .with_ticks(&[100.0, 200.0, 300.0, 400.0, 500.0, 600.0]),
+        x_column: "ids_inserted",
+        y: Axis::log("False-positive rate", 1e-6, 1e-2),
+        authors: &AUTHORS,
+        play,
+        paper_says: "Eq. (3) reasonably matches the measured rate (Sec. VI-B)",
         why_they_differ: "they agree because there is one past filter: the check is then just \"in future or in past\", and \
                           the pairs whose independence Eq. (3) assumes wrongly do not matter; the authors' lowest \
-                          point is off because their probe stops at the second positive"
-            .into(),
-    }
+                          point is off because their probe stops at the second positive",
+    };
+    comparison.run(meter)
+}
+
+fn play(ids: u64, run: u8) -> Result<PaperFilter> {
+    Bursts { ids, batch: 75 }.play(basic(6250, 5), &key(run))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predicted_vs_measured::measure;
 
     #[test]
     fn eq3_matches_the_prototype_and_the_measurement() {
         for (ids, authors, _) in AUTHORS {
-            let point = measure(ids).unwrap();
+            let point = measure(ids, play).unwrap();
             assert!(
                 (point.equation3 / authors - 1.0).abs() < 5e-6,
                 "{ids} ids: {} {authors}",

@@ -4,8 +4,9 @@ use anyhow::Result;
 
 use crate::chart::Axis;
 use crate::measure::key;
-use crate::outcome::{Finding, Outcome};
-use crate::predicted_vs_measured::{self, AuthorsPoint, Point};
+use crate::outcome::Outcome;
+use crate::paper_filter::PaperFilter;
+use crate::predicted_vs_measured::{AuthorsPoint, Comparison};
 use crate::progress::Meter;
 use crate::schedule::{Bursts, basic};
 
@@ -22,53 +23,35 @@ const AUTHORS: [AuthorsPoint; 6] = [
 ];
 
 pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
-    meter.expect(AUTHORS.len());
-    let mut points = Vec::new();
-    for (bits, _, _) in AUTHORS {
-        points.push(measure(bits)?);
-        meter.step();
-    }
-    let x = Axis::linear("Bits in each constituent filter (300 ids in one burst)", 5000.0, 30_000.0);
-    let y = Axis::log("False-positive rate", 1e-7, 1e-2);
-    Ok(Outcome {
-        table: predicted_vs_measured::table("bits_per_filter", &points, &AUTHORS),
-        chart: predicted_vs_measured::chart(TITLE, x, y, &points, &AUTHORS),
-        finding: finding(&points),
-        more: Vec::new(),
-        told: Vec::new(),
-    })
-}
-
-fn measure(bits: u64) -> Result<Point> {
-    // A batch larger than the number of ids: all arrive at one instant.
-    predicted_vs_measured::measure(bits, |run| {
-        Bursts { ids: 300, batch: 1000 }.play(basic(bits as usize, 5), &key(run))
-    })
-}
-
-fn finding(points: &[Point]) -> Finding {
-    let (least, most) = predicted_vs_measured::ratios(points);
-    let (their_least, their_most) = predicted_vs_measured::authors_ratios(&AUTHORS);
-    Finding {
-        paper_says: "the analysis is reasonably accurate for filters of 5k to 30k bits (Sec. VI-B)".into(),
-        we_measure: format!(
-            "{least:.2} to {most:.2} times Eq. (3); the authors' own points are {their_least:.2} to {their_most:.2} times"
-        ),
+    let comparison = Comparison {
+        title: TITLE,
+        x: Axis::linear("Bits in each constituent filter (300 ids in one burst)", 5000.0, 30_000.0),
+        x_column: "bits_per_filter",
+        y: Axis::log("False-positive rate", 1e-7, 1e-2),
+        authors: &AUTHORS,
+        play,
+        paper_says: "the analysis is reasonably accurate for filters of 5k to 30k bits (Sec. VI-B)",
         why_they_differ: "one burst and no refresh make this a plain Bloom filter, for which Eq. (1) is well known; \
                           the authors' points scatter because they come from 20 000 probes, or from the first two \
-                          positives"
-            .into(),
-    }
+                          positives",
+    };
+    comparison.run(meter)
+}
+
+fn play(bits: u64, run: u8) -> Result<PaperFilter> {
+    // A batch larger than the number of ids: all arrive at one instant.
+    Bursts { ids: 300, batch: 1000 }.play(basic(bits as usize, 5), &key(run))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predicted_vs_measured::measure;
 
     #[test]
-    fn eq3_is_the_authors_to_the_printed_digit() {
+    fn eq3_equals_the_authors_values() {
         for (bits, authors, _) in &AUTHORS[..3] {
-            let point = measure(*bits).unwrap();
+            let point = measure(*bits, play).unwrap();
             assert!(
                 (point.equation3 / authors - 1.0).abs() < 5e-6,
                 "{bits} bits: {} {authors}",

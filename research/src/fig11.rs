@@ -39,13 +39,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
             meter.step();
         }
     }
-    Ok(Outcome {
-        table: table(&points),
-        chart: chart(&points),
-        finding: finding(&points),
-        more: Vec::new(),
-        told: Vec::new(),
-    })
+    Ok(Outcome::new(table(&points), chart(&points), finding(&points)))
 }
 
 fn measure(period_s: u64, batch: u64) -> Result<Point> {
@@ -105,10 +99,11 @@ fn chart(points: &[Point]) -> Chart {
                 .with_points(of_period().map(|point| (rate(point), point.equation3))),
         );
         let label = format!("t = {period_s} s, measured\n(remembers {retention} s)");
-        let mut measured = Series::new(label, colour, Line::None, Marker::Disc)
-            .with_points(of_period().filter_map(|point| Some((rate(point), point.measured.fpr_if_told()?))));
+        let mut measured = Series::new(label, colour, Line::None, Marker::Disc).with_points(
+            of_period().filter_map(|point| Some((rate(point), point.measured.fpr_if_precise()?))),
+        );
         measured.bars = of_period()
-            .filter(|point| point.measured.fpr_if_told().is_some())
+            .filter(|point| point.measured.fpr_if_precise().is_some())
             .map(|point| (rate(point), point.measured.interval().0, point.measured.interval().1))
             .collect();
         series.push(measured);
@@ -166,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn eq3_is_the_authors_to_the_printed_digit() {
+    fn eq3_equals_the_authors_values() {
         // Prototype, `refreshRate2015-05-14`: period, batch, Eq. (3).
         for (period_s, batch, authors) in [
             (5, 100, 7.8073e-6),

@@ -53,13 +53,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
             }
         }
     }
-    Ok(Outcome {
-        table: table(&points),
-        chart: chart(&points),
-        finding: finding(&points),
-        more: Vec::new(),
-        told: Vec::new(),
-    })
+    Ok(Outcome::new(table(&points), chart(&points), finding(&points)))
 }
 
 fn measure(phase: Phase, filters: usize, batch: u64) -> Result<Point> {
@@ -181,7 +175,7 @@ fn finding(points: &[Point]) -> Finding {
         paper_says:
             "at 100 operations per second 3 filters have 5.5 times the rate of 24 filters (Sec. VI-C)".into(),
         we_measure: format!(
-            "{:.2} times by Eq. (3), but {:.2} times in reality; in steady state 3 filters have {:.1} % and 24 filters \
+            "{:.2} times by Eq. (3), but {:.2} times measured; in steady state 3 filters have {:.1} % and 24 filters \
              {:.0} % false positives",
             ratio(|point| point.equation3),
             ratio(|point| point.measured.fpr()),
@@ -189,7 +183,7 @@ fn finding(points: &[Point]) -> Finding {
             steady(24)
         ),
         why_they_differ:
-            "Eq. (3) takes neighbouring filters for independent although they share a generation and the \
+            "Eq. (3) treats neighbouring filters as independent although they share a generation and the \
                           hash functions; and the run ends before the 24 filters (115 s) are full"
                 .into(),
     }
@@ -200,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eq3_says_5_45_times_and_reality_about_1_2_times() {
+    fn eq3_predicts_5_45_times_and_1_2_times_is_measured() {
         let few = measure(Phase::Filling, 3, 200).unwrap();
         let many = measure(Phase::Filling, 24, 200).unwrap();
         let predicted = few.equation3 / many.equation3;
@@ -217,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn eq3_is_the_authors_where_their_numbers_follow_it() {
+    fn eq3_equals_most_of_the_authors_values() {
         // Prototype, `numOfFilters2015-05-14:15:30:40`. Seven of its 20 values differ from Eq. (3) by round
         // constants such as 0.004; they are left out.
         for (filters, batch, authors) in [

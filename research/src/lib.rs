@@ -183,7 +183,7 @@ fn make(figure: &Figure, setting: &Setting, progress: &mut dyn Progress) -> Resu
     let directory = &setting.directory;
     std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     let meter = &mut Meter::new(progress);
-    let Outcome { table, chart, finding, more, told } = match figure.work {
+    let Outcome { table, chart, finding, more, text } = match figure.work {
         Work::Fixed(run) => run(meter)?,
         Work::Seeded(run) | Work::Measured(run) => run(setting, meter)?,
     };
@@ -206,7 +206,7 @@ fn make(figure: &Figure, setting: &Setting, progress: &mut dyn Progress) -> Resu
         }
         plots.push(svg);
     }
-    Ok((Report { name: figure.name, title: figure.title, finding, told, files }, plots))
+    Ok((Report { name: figure.name, title: figure.title, finding, text, files }, plots))
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {

@@ -22,7 +22,7 @@ pub(crate) fn inserted(key: &Key, number: u64) -> Fingerprint {
 }
 
 /// An id that no schedule inserts.
-pub(crate) fn stranger(key: &Key, number: u64) -> Fingerprint {
+pub(crate) fn not_inserted(key: &Key, number: u64) -> Fingerprint {
     key.fingerprint(&(u64::MAX - number).to_le_bytes())
 }
 
@@ -44,7 +44,7 @@ impl Measured {
     }
 
     /// The rate, unless there are too few positives.
-    pub(crate) fn fpr_if_told(&self) -> Option<f64> {
+    pub(crate) fn fpr_if_precise(&self) -> Option<f64> {
         (self.positives >= 10).then(|| self.fpr())
     }
 
@@ -66,19 +66,19 @@ impl std::ops::AddAssign for Measured {
     }
 }
 
-/// Looks up `probes` ids that were never inserted, on all processors. `ask` returns the answers of several
+/// Looks up `probes` ids that were never inserted, on all processors. `check` returns the results of several
 /// checks.
 pub(crate) fn probe<const CHECKS: usize>(
     key: &Key,
     probes: u64,
-    ask: impl Fn(Fingerprint) -> [bool; CHECKS] + Sync,
+    check: impl Fn(Fingerprint) -> [bool; CHECKS] + Sync,
 ) -> [Measured; CHECKS] {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let count = |thread: u64| {
         let mut positives = [0; CHECKS];
         for number in probes * thread / threads..probes * (thread + 1) / threads {
-            for (positives, answer) in positives.iter_mut().zip(ask(stranger(key, number))) {
-                *positives += u64::from(answer);
+            for (positives, is_positive) in positives.iter_mut().zip(check(not_inserted(key, number))) {
+                *positives += u64::from(is_positive);
             }
         }
         positives
@@ -95,6 +95,6 @@ pub(crate) fn probe<const CHECKS: usize>(
         let joined = started.into_iter().map(|thread| thread.join());
         joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
-    let positives = |check: usize| parts.iter().map(|part| part[check]).sum();
-    std::array::from_fn(|check| Measured { positives: positives(check), probes })
+    let positives = |index: usize| parts.iter().map(|part| part[index]).sum();
+    std::array::from_fn(|index| Measured { positives: positives(index), probes })
 }

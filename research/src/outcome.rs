@@ -26,7 +26,7 @@ pub struct Report {
     /// Paper, measurement, difference.
     pub finding: Finding,
     /// The table as text; only for measured figures, whose numbers change in every run.
-    pub told: Vec<String>,
+    pub text: Vec<String>,
     /// The files of the figure and of its additional plots.
     pub files: Vec<PathBuf>,
 }
@@ -47,7 +47,14 @@ pub(crate) struct Outcome {
     /// Further plots of the same run.
     pub(crate) more: Vec<ExtraPlot>,
     /// The table as text, if it is to be printed.
-    pub(crate) told: Vec<String>,
+    pub(crate) text: Vec<String>,
+}
+
+impl Outcome {
+    /// An outcome of one plot.
+    pub(crate) fn new(table: Table, chart: Chart, finding: Finding) -> Self {
+        Self { table, chart, finding, more: Vec::new(), text: Vec::new() }
+    }
 }
 
 /// An additional plot of a figure.

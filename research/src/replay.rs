@@ -147,7 +147,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_row_of_the_authors_run_comes_out_again() {
+    fn every_row_of_the_authors_run_is_reproduced() {
         let resizer = Resizer::new(1e-3, Thresholds::PROTOTYPE, Settings::FILTERS_MAX).unwrap();
         let samples = Replay::new(key(0), resizer).unwrap().play_until(Duration::from_secs(52)).unwrap();
         assert_eq!(samples.len(), AUTHORS.len());
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn with_the_published_thresholds_the_run_is_another() {
+    fn published_thresholds_give_a_different_run() {
         let resizer = Resizer::new(1e-3, Thresholds::PUBLISHED, Settings::FILTERS_MAX).unwrap();
         let samples = Replay::new(key(0), resizer).unwrap().play_until(Duration::from_secs(52)).unwrap();
         assert!(samples.iter().zip(AUTHORS).any(|(ours, authors)| ours.filters != authors.2));

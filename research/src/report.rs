@@ -89,14 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_needs_nothing_but_itself_and_says_the_three_things() {
+    fn the_page_is_self_contained_and_has_all_findings() {
         let finding = Finding {
             paper_says: "a < b".into(),
             we_measure: "b < a".into(),
             why_they_differ: "they & we count differently".into(),
         };
-        let (told, files) = (Vec::new(), vec!["out/fig0.csv".into()]);
-        let report = Report { name: "fig0", title: "Fig. 0: <nothing>", finding, told, files };
+        let (text, files) = (Vec::new(), vec!["out/fig0.csv".into()]);
+        let report = Report { name: "fig0", title: "Fig. 0: <nothing>", finding, text, files };
         let page = html(&[(report, vec!["<svg></svg>".into()])]);
         for part in
             ["A &lt; b.", "B &lt; a.", "They &amp; we count differently.", "<svg></svg>", "href=\"fig0.csv\""]

@@ -52,7 +52,7 @@ struct Trace {
 pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
     meter.expect(4 * (END_S / SAMPLE_EVERY_S) as usize);
     let mut traces = Vec::new();
-    for (name, rival) in [
+    for (name, filter) in [
         ("production_filter", ComparedFilter::production(key(0))?),
         (
             "algorithm_3_published_thresholds",
@@ -68,15 +68,9 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
             ComparedFilter::algorithm3(Thresholds::PUBLISHED, WARM)?,
         ),
     ] {
-        traces.push(Trace { name, points: play(rival, END_S, SAMPLE_EVERY_S, meter)? });
+        traces.push(Trace { name, points: play(filter, END_S, SAMPLE_EVERY_S, meter)? });
     }
-    Ok(Outcome {
-        table: table(&traces),
-        chart: chart(&traces),
-        finding: finding(&traces),
-        more: Vec::new(),
-        told: Vec::new(),
-    })
+    Ok(Outcome::new(table(&traces), chart(&traces), finding(&traces)))
 }
 
 fn ids_per_second(second: u64) -> u64 {
@@ -84,7 +78,7 @@ fn ids_per_second(second: u64) -> u64 {
 }
 
 fn play(
-    mut rival: ComparedFilter,
+    mut filter: ComparedFilter,
     end_s: u64,
     sample_every_s: u64,
     meter: &mut Meter<'_>,
@@ -98,27 +92,27 @@ fn play(
         for nth in 0..rate {
             let time = Duration::from_secs(second) + Duration::from_nanos(1_000_000_000 * nth / rate);
             let id = inserted(&key, number);
-            rival.insert(id, time);
+            filter.insert(id, time);
             live.push_back((time, id));
             number += 1;
         }
         let now = Duration::from_secs(second + 1);
-        rival.tick(now)?;
+        filter.tick(now)?;
         while live.front().is_some_and(|(time, _)| now - *time >= WINDOW) {
             live.pop_front();
         }
         if (second + 1) % sample_every_s == 0 {
-            let probes = (PROBED_FILTERS_MAX / rival.parts() as u64).min(PROBES_MAX);
-            let [measured] = probe(&key, probes, |id| [rival.contains(id)]);
-            let asked = live.iter().step_by(live.len() / LIVE_ASKED_MAX + 1);
-            let answers: Vec<bool> = asked.map(|(_, id)| rival.contains(*id)).collect();
+            let probes = (PROBED_FILTERS_MAX / filter.parts() as u64).min(PROBES_MAX);
+            let [measured] = probe(&key, probes, |id| [filter.contains(id)]);
+            let sampled = live.iter().step_by(live.len() / LIVE_ASKED_MAX + 1);
+            let results: Vec<bool> = sampled.map(|(_, id)| filter.contains(*id)).collect();
             points.push(Point {
                 time_s: second + 1,
                 measured,
-                bytes: rival.bytes(),
-                parts: rival.parts(),
-                live: answers.len(),
-                lost: answers.iter().filter(|found| !**found).count(),
+                bytes: filter.bytes(),
+                parts: filter.parts(),
+                live: results.len(),
+                lost: results.iter().filter(|found| !**found).count(),
             });
             meter.step();
         }
@@ -137,7 +131,7 @@ fn table(traces: &[Trace]) -> Table {
         "probes",
         "memory_bytes",
         "constituent_filters_or_segments",
-        "ids_younger_than_60_s_asked_for",
+        "ids_younger_than_60_s_looked_up",
         "of_those_not_found",
     ]);
     for trace in traces {
@@ -215,7 +209,7 @@ fn chart(traces: &[Trace]) -> Chart {
 }
 
 fn finding(traces: &[Trace]) -> Finding {
-    let told: Vec<String> = traces
+    let results: Vec<String> = traces
         .iter()
         .map(|trace| {
             let most = |value: fn(&Point) -> f64| trace.points.iter().map(value).fold(0.0, f64::max);
@@ -232,7 +226,7 @@ fn finding(traces: &[Trace]) -> Finding {
         paper_says: "the filter adapts to the workload and bounds the false-positive rate (Sec. III-E, VI-C); no surge \
                      is shown"
             .into(),
-        we_measure: format!("{} (100, then 1000, then 50 ids/s; window 60 s, target 1e-3)", told.join("; ")),
+        we_measure: format!("{} (100, then 1000, then 50 ids/s; window 60 s, target 1e-3)", results.join("; ")),
         why_they_differ: format!(
             "Algorithm 3 adds past filters, which do not help a future that is too full, and stretches the period while \
              it is idle; only our bound of {FILTERS_MAX} filters stops it. The production filter opens a segment of the \
@@ -260,8 +254,8 @@ mod tests {
     #[test]
     fn algorithm_3_grows_without_bound_after_a_warm_start() {
         for thresholds in [Thresholds::PUBLISHED, Thresholds::PROTOTYPE] {
-            let rival = ComparedFilter::algorithm3(thresholds, WARM).unwrap();
-            let points = play(rival, 220, 20, &mut Meter::new(&mut Silent)).unwrap();
+            let filter = ComparedFilter::algorithm3(thresholds, WARM).unwrap();
+            let points = play(filter, 220, 20, &mut Meter::new(&mut Silent)).unwrap();
             assert!(points.iter().any(|point| point.parts == FILTERS_MAX));
             assert!(points.iter().any(|point| point.measured.interval().0 > TARGET));
         }
@@ -270,15 +264,15 @@ mod tests {
     #[test]
     fn algorithm_3_grows_without_bound_after_an_empty_start() {
         for thresholds in [Thresholds::PUBLISHED, Thresholds::PROTOTYPE] {
-            let mut rival = ComparedFilter::algorithm3(thresholds, Duration::ZERO).unwrap();
+            let mut filter = ComparedFilter::algorithm3(thresholds, Duration::ZERO).unwrap();
             for number in 0..20_000 {
                 let time = Duration::from_millis(10 * number);
-                rival.insert(inserted(&key(0), number), time);
+                filter.insert(inserted(&key(0), number), time);
                 if number % 100 == 99 {
-                    rival.tick(time).unwrap();
+                    filter.tick(time).unwrap();
                 }
             }
-            assert_eq!(rival.parts(), FILTERS_MAX);
+            assert_eq!(filter.parts(), FILTERS_MAX);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The estimates, against their formulas written out.
+//! Compares the estimates with their formulas.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bloom_clock::{ClockParams, Stamp};
@@ -23,7 +23,7 @@ fn stamp(generation: u8, counters: &[u32]) -> Stamp {
     Stamp::read(&bytes, &ClockParams::new(counters.len()).unwrap()).unwrap()
 }
 
-/// pr_p as it is printed.
+/// pr_p by the formula of the paper.
 fn printed(y: &Stamp, z: &Stamp) -> f64 {
     let (n, p) = (z.sum() as i32, 1.0 / z.counters().len() as f64);
     let choose = |l: i32| (0..l).fold(1.0, |ways, at| ways * f64::from(n - at) / f64::from(at + 1));
@@ -38,11 +38,11 @@ fn counters(below: u32) -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
 
 proptest! {
     #[test]
-    fn a_positive_is_as_likely_as_printed((y, z) in counters(9)) {
+    fn pr_p_follows_the_formula((y, z) in counters(9)) {
         let (y, z) = (stamp(0, &y), stamp(0, &z));
-        let (told, exact) = (estimate::precedes(&y, &z), printed(&y, &z));
-        prop_assert!((told - exact).abs() < 1e-11, "{told} and {exact}");
-        prop_assert_eq!(estimate::ln_precedes(&y, &z).exp(), told);
+        let (computed, exact) = (estimate::precedes(&y, &z), printed(&y, &z));
+        prop_assert!((computed - exact).abs() < 1e-11, "{computed} and {exact}");
+        prop_assert_eq!(estimate::ln_precedes(&y, &z).exp(), computed);
     }
 
     #[test]
@@ -57,13 +57,13 @@ proptest! {
                 odds.true_positive(model),
                 odds.true_negative(model),
             ];
-            prop_assert!(all.iter().all(|chance| (0.0..=1.0).contains(chance)), "{all:?}");
+            prop_assert!(all.iter().all(|estimate| (0.0..=1.0).contains(estimate)), "{all:?}");
             let sum: f64 = all[2..].iter().sum();
             prop_assert!((sum - 1.0).abs() < 1e-12, "they add up to {sum}");
         }
     }
 
-    /// The later z is, the likelier.
+    /// The estimate increases with z.
     #[test]
     fn more_thrown_cover_more((y, z) in counters(1000), more in 0_u32..1000) {
         let later: Vec<u32> = z.iter().map(|counter| counter + more).collect();
@@ -74,64 +74,65 @@ proptest! {
 
 #[test]
 fn a_small_pair_by_hand() {
-    // Two balls in two urns: one or more in the first with 3/4.
+    // Two balls in two urns: the first has one or more with probability 3/4.
     let (y, z) = (stamp(0, &[1, 0]), stamp(0, &[1, 1]));
-    let close = |told: f64, exact: f64| assert!((told - exact).abs() < 1e-15, "{told} and {exact}");
+    let close =
+        |computed: f64, exact: f64| assert!((computed - exact).abs() < 1e-15, "{computed} and {exact}");
     close(estimate::precedes(&y, &z), 0.75);
     close(estimate::ln_precedes(&y, &z), 0.75_f64.ln());
     close(estimate::positive_false(&y, &z), 0.25);
     close(estimate::false_positive(&y, &z, CollisionModel::Product), 0.1875);
     close(estimate::false_positive(&y, &z, CollisionModel::Step), 0.25);
     let odds = CausalityEstimate::of(&y, &z);
-    assert!(odds.told());
+    assert!(odds.is_possible());
     close(odds.true_positive(CollisionModel::Product), 0.5625);
     close(odds.true_positive(CollisionModel::Step), 0.75);
     close(odds.true_negative(CollisionModel::Product), 0.25);
     close(odds.true_negative(CollisionModel::Step), 0.0);
-    // The other way round: two balls of one thrown. It is impossible, and was told so.
+    // The other way round: two balls of one thrown. It is impossible, and is reported so.
     let back = CausalityEstimate::of(&z, &y);
-    assert!(!back.told());
+    assert!(!back.is_possible());
     close(back.precedes(), 0.25);
     close(back.false_positive(CollisionModel::Product), 0.1875);
     close(back.false_positive(CollisionModel::Step), 0.0);
     close(back.true_negative(CollisionModel::Step), 1.0);
-    // Equal stamps are no positive.
-    assert!(!CausalityEstimate::of(&y, &y).told());
+    // Equal stamps are not positive.
+    assert!(!CausalityEstimate::of(&y, &y).is_possible());
 }
 
 #[test]
-fn between_generations_it_is_as_told() {
+fn generations_decide_the_estimate() {
     let (y, z) = (stamp(1, &[5, 5]), stamp(2, &[0, 1]));
     assert_eq!((estimate::precedes(&y, &z), estimate::positive_false(&y, &z)), (1.0, 0.0));
     assert_eq!((estimate::precedes(&z, &y), estimate::positive_false(&z, &y)), (0.0, 1.0));
     assert_eq!(estimate::ln_precedes(&z, &y), f64::NEG_INFINITY);
 }
 
-/// What is warned of: it is not a property of the events.
+/// The documented flaw: the estimate is not a property of the events.
 #[test]
-fn what_all_counters_have_in_common_changes_it() {
+fn a_common_offset_changes_the_estimate() {
     let (y, z) = ([3, 0, 1, 2], [3, 1, 1, 4]);
     let raised = |counters: [u32; 4]| stamp(0, &counters.map(|counter| counter + 1000));
     let (low, high) =
         (CausalityEstimate::of(&stamp(0, &y), &stamp(0, &z)), CausalityEstimate::of(&raised(y), &raised(z)));
-    assert_eq!(low.told(), high.told());
+    assert_eq!(low.is_possible(), high.is_possible());
     assert!((low.precedes() - high.precedes()).abs() > 0.1);
 }
 
 #[test]
-fn the_largest_clock_that_counted_most() {
+fn the_largest_counters_of_the_largest_clock() {
     let full = stamp(0, &[u32::MAX; 1 << 16]);
     let distinct: Vec<u32> = (0..1 << 16).map(|at| u32::MAX - at).collect();
     let distinct = stamp(0, &distinct);
-    // An urn has the mean or more with a half, and a little more.
-    let told = estimate::ln_precedes(&full, &full) / 65_536.0;
-    assert!((told + 2_f64.ln()).abs() < 1e-4, "{told}");
-    let told = estimate::ln_precedes(&distinct, &full) / 65_536.0;
-    assert!(-0.5 < told && told < -0.3, "{told}");
+    // The probability of at least the mean is slightly more than one half.
+    let computed = estimate::ln_precedes(&full, &full) / 65_536.0;
+    assert!((computed + 2_f64.ln()).abs() < 1e-4, "{computed}");
+    let computed = estimate::ln_precedes(&distinct, &full) / 65_536.0;
+    assert!(-0.5 < computed && computed < -0.3, "{computed}");
 }
 
 #[test]
 #[should_panic(expected = "different parameters")]
-fn stamps_with_different_parameters_have_no_odds() {
+fn stamps_with_different_parameters_are_rejected() {
     let _ = estimate::precedes(&stamp(0, &[1]), &stamp(0, &[1, 2]));
 }

@@ -1,4 +1,4 @@
-//! The `research` binary as a script uses it. The figures themselves take minutes and have their own tests.
+//! The command line of the `research` binary. The figures take minutes and have their own tests.
 #![allow(clippy::unwrap_used, reason = "clippy does not treat helpers outside `#[test]` functions as tests")]
 
 use std::io::Read;
@@ -54,7 +54,7 @@ fn unknown_figure_prints_the_known_ones() {
 
 #[test]
 fn unwritable_directory_fails_before_the_work() {
-    // Nobody, not even root, can create a directory below a file.
+    // No user, not even root, can create a directory below a file.
     let file = empty_dir("unwritable").join("file");
     std::fs::write(&file, "").unwrap();
     let out = file.join("figures");

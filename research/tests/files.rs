@@ -1,19 +1,19 @@
-//! What a run leaves on disk.
-#![allow(clippy::unwrap_used, reason = "clippy knows helpers outside `#[test]` functions not to be tests")]
+//! The files of a run.
+#![allow(clippy::unwrap_used, reason = "clippy does not treat helpers outside `#[test]` functions as tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use jeton_research::{Figure, Progress, Setting, Silent, figures, run};
 
-/// A directory of this test's own, empty at the start.
+/// An empty directory for one test.
 fn fresh_directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&directory);
     directory
 }
 
-/// What a run reports on its way.
+/// The progress that a run reports.
 #[derive(Default)]
 struct Heard {
     started: Vec<String>,
@@ -63,7 +63,7 @@ fn a_figure_writes_the_same_csv_svg_and_png_twice() {
 }
 
 #[test]
-fn an_unknown_figure_is_refused_with_the_known_ones() {
+fn the_error_for_an_unknown_figure_lists_the_known_ones() {
     let error = run("fig7", &Setting::new(fresh_directory("unknown")), &mut Silent).unwrap_err().to_string();
     assert!(figures().iter().all(|figure| error.contains(figure.name)), "{error}");
 }

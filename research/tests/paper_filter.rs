@@ -1,5 +1,5 @@
-//! What the filter of the paper does, and where it breaks its promise. Each test is named after what it shows.
-#![allow(clippy::unwrap_used, reason = "clippy knows helpers outside `#[test]` functions not to be tests")]
+//! The filter of the paper, and the cases in which it loses live ids.
+#![allow(clippy::unwrap_used, reason = "clippy does not treat helpers outside `#[test]` functions as tests")]
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn id(key: u8, number: u64) -> Fingerprint {
 }
 
 /// Ids that are never inserted by a test.
-fn stranger(number: u64) -> Fingerprint {
+fn not_inserted(number: u64) -> Fingerprint {
     id(201, number)
 }
 
@@ -34,10 +34,10 @@ fn bits(filter: &PaperFilter) -> Vec<Vec<u64>> {
 }
 
 fn measured_fpr(filter: &PaperFilter, check: Check, probes: u64) -> f64 {
-    (0..probes).filter(|&n| filter.contains(stranger(n), check)).count() as f64 / probes as f64
+    (0..probes).filter(|&n| filter.contains(not_inserted(n), check)).count() as f64 / probes as f64
 }
 
-/// What a test does to a filter: an id inserted, or a refresh.
+/// An operation of a test: an insertion or a refresh.
 #[derive(Debug, Clone, Copy)]
 enum Op {
     Insert(u64),
@@ -228,7 +228,7 @@ proptest! {
         let bits = if small { bits % 5000 } else { bits.max(1 << 33) };
         let period = Duration::from_nanos(period);
         if let Ok(mut filter) = PaperFilter::new(Settings { bits, hashes: hashes % 40, filters: filters % 50, period }) {
-            filter.insert(stranger(1));
+            filter.insert(not_inserted(1));
             filter.advance(Duration::from_nanos(now));
             filter.advance(Duration::MAX);
             filter.advance(Duration::MAX);
@@ -238,16 +238,16 @@ proptest! {
 }
 
 #[test]
-fn a_fresh_filter_knows_nothing_and_expects_no_false_positive() {
+fn a_new_filter_is_empty_and_expects_no_false_positive() {
     let filter = filter(6250, 5, 3, 5.0);
-    assert!((0..1000).all(|n| CHECKS.iter().all(|&check| !filter.contains(stranger(n), check))));
+    assert!((0..1000).all(|n| CHECKS.iter().all(|&check| !filter.contains(not_inserted(n), check))));
     for estimate in [Estimate::Equation3, Estimate::Exact, Estimate::ExactFromFill, Estimate::Simple] {
         assert_eq!(filter.expected_fpr(estimate), 0.0);
     }
 }
 
 #[test]
-fn after_as_many_refreshes_as_filters_everything_is_forgotten() {
+fn all_ids_expire_after_one_refresh_per_filter() {
     let mut filter = filter(6250, 5, 6, 5.0);
     (0..500).for_each(|n| filter.insert(id(1, n)));
     (0..6).for_each(|_| filter.refresh());
@@ -315,7 +315,7 @@ fn exact_formula_holds_and_eq3_only_for_one_past_filter() {
             from_fill += filter.expected_fpr(Estimate::ExactFromFill) / f64::from(RUNS);
             equation3 += filter.expected_fpr(Estimate::Equation3) / f64::from(RUNS);
         }
-        assert!(measured * 500_000.0 * f64::from(RUNS) > 1000.0, "too few positives to tell: {measured}");
+        assert!(measured * 500_000.0 * f64::from(RUNS) > 1000.0, "too few positives: {measured}");
         assert!((0.9..1.1).contains(&(exact / measured)), "N={pasts}: exact {exact}, measured {measured}");
         assert!(
             (0.95..1.06).contains(&(from_fill / measured)),
@@ -357,7 +357,7 @@ fn the_formulas_give_the_authors_numbers() {
 /// Algorithm 1 skips what tests positive. A tiny filter forces false positives; the skipped ids are gone when the
 /// ids they collided with are, well before the promised age. The unconditional insert keeps all of them.
 #[test]
-fn the_guard_turns_a_false_positive_into_a_live_id_that_is_lost() {
+fn the_guard_loses_live_ids_after_false_positives() {
     let lost = |guarded: bool| {
         let mut filter = filter(6250, 5, 3, 1.0);
         (0..600).for_each(|n| filter.insert(id(40, n)));
@@ -409,14 +409,13 @@ fn another_key_gives_other_false_positives_at_the_same_rate() {
     assert!(common * 20 < a.len(), "{common} of {} false positives are the same under another key", a.len());
 }
 
-/// Basic FBF, t = 5 s: insert at 4.9 s, refreshes at 5 and 10 s, grow at 10.5 s, retry at 10.6 s. The retry is 5.7 s
-/// old, 10 s are promised, and it is applied a second time.
+/// t = 5 s: insert at 4.9 s, refreshes at 5 and 10 s, grow at 10.5 s. A retry at 10.6 s, 5.7 s old, is applied again.
 #[test]
 fn growing_loses_a_live_id_that_was_found_just_before() {
     let mut filter = filter(6250, 5, 3, 5.0);
     let resizer = Resizer::new(1e-3, Thresholds::PUBLISHED, 64).unwrap();
     filter.advance(seconds(4.9));
-    // Enough company to push Eq. (3) to the target once the present becomes the past.
+    // Enough ids to push Eq. (3) to the target once the present becomes the past.
     (0..400).for_each(|n| filter.insert(id(50, n)));
     let retried = id(50, 7);
     filter.advance(seconds(10.5));

@@ -1,4 +1,4 @@
-"""A real server, and a network as bad as one likes between it and the client."""
+"""A real server, a faulty network, scripted servers, and a clock that tests control."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Dict, Iterator, List, Optional
 
 import pytest
 
+from jeton._execute import Clock
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -27,19 +29,18 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def binary() -> str:
-    """The server: named by JETON_BIN, or built."""
-    named = os.environ.get("JETON_BIN")
-    if named:
-        return named
+    """The server binary: named by JETON_BIN, or built."""
+    if "JETON_BIN" in os.environ:
+        return os.environ["JETON_BIN"]
     cargo = shutil.which("cargo")
-    assert cargo, "name the server with JETON_BIN, or install cargo to build it"
+    assert cargo, "set JETON_BIN to a server binary, or install cargo to build it"
     subprocess.run([cargo, "build", "--locked", "--quiet", "--package", "jeton-cli"], cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     return str(Path(target) / "debug" / "jeton")
 
 
 class Server:
-    """A server process, which can be killed and started again on the same data."""
+    """A server process that can be killed and started again on the same data."""
 
     def __init__(self, binary: str, data: Path) -> None:
         self._binary, self._data = binary, data
@@ -66,11 +67,11 @@ class Server:
                 return
             except OSError:
                 assert self._process.poll() is None, "the server ended"
-                assert time.monotonic() < end, "the server does not come up"
+                assert time.monotonic() < end, "the server does not start"
                 time.sleep(0.01)
 
     def kill(self) -> None:
-        """As a crash: nothing is said, nothing is finished."""
+        """Kills the process, as a crash would."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -83,17 +84,14 @@ def server(binary: str, tmp_path: Path) -> Iterator[Server]:
     server.kill()
 
 
-class Proxy:
-    """Cuts connections at any byte, swallows answers, delays, and sends again what was sent."""
+class ThreadedServer:
+    """Serves each connection in a thread."""
 
-    def __init__(self, server_port: int, seed: int, bytes_max: int = 1000) -> None:
-        self._server_port = server_port
-        self._chance = random.Random(seed)
-        self._bytes_max = bytes_max
-        self.connections = 0
-        self.repeated = 0
+    def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.lock = threading.Lock()
+        self.connections = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -106,61 +104,78 @@ class Proxy:
             except OSError:
                 return
             self.connections += 1
-            rng = self._chance
-            fate = {
-                "up": rng.randrange(self._bytes_max) if rng.random() < 0.4 else 4 * self._bytes_max,
-                "down": rng.randrange(self._bytes_max) if rng.random() < 0.5 else 4 * self._bytes_max,
-                "swallow": rng.random() < 0.3,
-                "repeat": rng.random() < 0.3,
-                "delay": rng.randrange(20) if rng.random() < 0.2 else 0,
-            }
-            threading.Thread(target=self._pass, args=(client, fate), daemon=True).start()
+            threading.Thread(target=self._serve, args=(client, self.connections), daemon=True).start()
 
-    def _pass(self, client: socket.socket, fate: Dict[str, int]) -> None:
-        said: List[bytes] = []
+    def _serve(self, client: socket.socket, number: int) -> None:
         with client:
             try:
-                server = socket.create_connection(("127.0.0.1", self._server_port), timeout=5)
-                with server:
-                    self._shovel(client, server, fate, said)
+                self.serve(client, number)
             except OSError:
                 pass
-        if fate["repeat"]:
-            self._repeat(b"".join(said))
 
-    def _shovel(
-        self, client: socket.socket, server: socket.socket, fate: Dict[str, int], said: List[bytes]
+    def serve(self, client: socket.socket, number: int) -> None:
+        raise NotImplementedError
+
+
+class Proxy(ThreadedServer):
+    """Forwards connections to a server: cuts them at any byte, drops replies, delays, and replays requests."""
+
+    def __init__(self, server_port: int, seed: int, bytes_max: int = 1000) -> None:
+        self._server_port = server_port
+        self._rng = random.Random(seed)
+        self._bytes_max = bytes_max
+        self.replayed = 0
+        super().__init__()
+
+    def serve(self, client: socket.socket, number: int) -> None:
+        with self.lock:
+            rng = self._rng
+            faults = {
+                "up": rng.randrange(self._bytes_max) if rng.random() < 0.4 else 4 * self._bytes_max,
+                "down": rng.randrange(self._bytes_max) if rng.random() < 0.5 else 4 * self._bytes_max,
+                "drop_replies": rng.random() < 0.3,
+                "replay": rng.random() < 0.3,
+                "delay": rng.randrange(20) if rng.random() < 0.2 else 0,
+            }
+        requests: List[bytes] = []
+        try:
+            with client, socket.create_connection(("127.0.0.1", self._server_port), timeout=5) as server:
+                self._forward(client, server, faults, requests)
+        except OSError:
+            pass
+        if faults["replay"]:
+            self._replay(b"".join(requests))
+
+    def _forward(
+        self, client: socket.socket, server: socket.socket, faults: Dict[str, int], requests: List[bytes]
     ) -> None:
         while True:
             ready, _, _ = select.select([client, server], [], [])
-            time.sleep(fate["delay"] / 1000)
+            time.sleep(faults["delay"] / 1000)
             if client in ready:
                 data = client.recv(4096)
-                passed = data[: fate["up"]]
-                fate["up"] -= len(passed)
-                said.append(passed)
+                passed = data[: faults["up"]]
+                faults["up"] -= len(passed)
+                requests.append(passed)
                 server.sendall(passed)
                 if not data or len(passed) < len(data):
                     return
             if server in ready:
                 data = server.recv(4096)
-                passed = data[: fate["down"]]
-                fate["down"] -= len(passed)
+                passed = data[: faults["down"]]
+                faults["down"] -= len(passed)
                 client.sendall(passed)
-                if not data or (len(passed) < len(data) and not fate["swallow"]):
+                if not data or (len(passed) < len(data) and not faults["drop_replies"]):
                     return
 
-    def _repeat(self, said: bytes) -> None:
-        """As a network may that repeats what it does not see acknowledged."""
-        try:
-            with socket.create_connection(("127.0.0.1", self._server_port), timeout=5) as server:
-                server.sendall(said)
-                server.shutdown(socket.SHUT_WR)
-                while server.recv(65536):
-                    pass
-            self.repeated += 1
-        except OSError:
-            pass
+    def _replay(self, requests: bytes) -> None:
+        """Sends requests again, as a network may whose acknowledgements are lost."""
+        with socket.create_connection(("127.0.0.1", self._server_port), timeout=5) as server:
+            server.sendall(requests)
+            server.shutdown(socket.SHUT_WR)
+            while server.recv(65536):
+                pass
+        self.replayed += 1
 
 
 @pytest.fixture
@@ -170,72 +185,92 @@ def proxy(server: Server) -> Iterator[Proxy]:
     proxy.close()
 
 
-class ScriptedServer:
-    """A server that greets, and answers everything else with these bytes; then it says nothing any more."""
+class ManualClock(Clock):
+    """A clock that stands still while a request is in flight, so that tests do not depend on the speed of the machine.
 
-    def __init__(self, answers: List[bytes], dead: int = 0) -> None:
-        self._answers = list(answers)
-        #: So many connections are greeted, and never answered.
-        self._dead = dead
-        self.asked: List[bytes] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+    A server that does not respond calls `skip`: then the time jumps to the client's next timer. While nothing is in
+    flight, the time jumps at once.
+    """
+
+    def __init__(self) -> None:
+        self._now = 100.0
+        self._skips = 0
         self._lock = threading.Lock()
-        threading.Thread(target=self._accept, daemon=True).start()
 
-    def _accept(self) -> None:
-        while True:
-            client, _ = self._listener.accept()
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+    def now(self) -> float:
+        return self._now
 
-    def _serve(self, client: socket.socket) -> None:
-        with client:
-            self._dead -= 1
-            dead = self._dead >= 0
-            while True:
-                try:
-                    data = client.recv(65536)
-                    if not data:
-                        return
-                    if b"HELLO" in data:
-                        client.sendall(b"%0\r\n")
-                        continue
-                    if dead:
-                        continue
-                    with self._lock:
-                        self.asked.append(data)
-                        answer = self._answers.pop(0) if self._answers else b""
-                    client.sendall(answer)
-                except OSError:
-                    return
+    def skip(self) -> None:
+        with self._lock:
+            self._skips += 1
+
+    def poll(self, until: float, is_idle: bool) -> float:
+        with self._lock:
+            if not is_idle and self._skips == 0:
+                return 0.002
+            self._skips -= not is_idle
+            self._now = max(self._now, until)
+            return 0.0
 
 
-class Echo:
-    """A slow server: the answer to an addition is what was to be added."""
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
 
-    def __init__(self, delay: float) -> None:
+
+class RespServer(ThreadedServer):
+    """A server that accepts every handshake, and passes each request to `respond`."""
+
+    def serve(self, client: socket.socket, number: int) -> None:
+        while data := client.recv(65536):
+            client.sendall(b"%0\r\n" if b"HELLO" in data else self.respond(data, number))
+
+    def respond(self, request: bytes, connection: int) -> bytes:
+        raise NotImplementedError
+
+
+class ScriptedServer(RespServer):
+    """A server with these replies. An empty reply and the end of the list stand for no reply.
+
+    On the first `silent` connections it never replies.
+    """
+
+    def __init__(self, replies: List[bytes], clock: ManualClock, silent: int = 0) -> None:
+        self._replies = list(replies)
+        self._clock = clock
+        self._silent = silent
+        self.requests: List[bytes] = []
+        super().__init__()
+
+    def respond(self, request: bytes, connection: int) -> bytes:
+        reply = b""
+        if connection > self._silent:
+            with self.lock:
+                self.requests.append(request)
+                reply = self._replies.pop(0) if self._replies else b""
+        if not reply:
+            self._clock.skip()
+        return reply
+
+
+class EchoServer(RespServer):
+    """A server that responds to an addition with its delta. With a clock it holds the first reply until the second."""
+
+    def __init__(self, delay: float = 0.0, clock: Optional[ManualClock] = None) -> None:
         self._delay = delay
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._clock = clock
+        self._second = threading.Event()
+        self._count = 0
+        super().__init__()
 
-    def _accept(self) -> None:
-        while True:
-            client, _ = self._listener.accept()
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with client:
-            while True:
-                try:
-                    data = client.recv(65536)
-                    if not data:
-                        return
-                    if b"HELLO" in data:
-                        client.sendall(b"%0\r\n")
-                        continue
-                    time.sleep(self._delay)
-                    delta = data.split(b"\r\n")[6]
-                    client.sendall(b"*2\r\n:" + delta + b"\r\n+applied\r\n")
-                except OSError:
-                    return
+    def respond(self, request: bytes, connection: int) -> bytes:
+        with self.lock:
+            self._count += 1
+            is_first = self._count == 1
+        if self._clock is not None:
+            if is_first:
+                self._clock.skip()
+                self._second.wait(60)
+            self._second.set()
+        time.sleep(self._delay)
+        return b"*2\r\n:" + request.split(b"\r\n")[6] + b"\r\n+applied\r\n"

@@ -1,4 +1,4 @@
-"""The outbox: what it took is counted once, whatever happens to client, server and network."""
+"""The outbox: stored operations count once, across failures of client, server and network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def short_timeouts(address: str) -> Client:
     return Client(address, attempt_timeout=0.25, deadline=2.0, backoff=Backoff(0.002, 0.05))
 
 
-def test_what_was_taken_without_a_server_is_delivered_by_the_next(server: Server, tmp_path: Path) -> None:
+def test_the_next_process_delivers_stored_operations(server: Server, tmp_path: Path) -> None:
     server.kill()
     path = tmp_path / "outbox"
     client = short_timeouts(server.address)
@@ -41,7 +41,7 @@ def test_what_was_taken_without_a_server_is_delivered_by_the_next(server: Server
         assert client.add("a", 5, id=id).replayed, "it was delivered with another id"
 
 
-def test_what_cannot_be_delivered_is_listed_until_it_is_forgotten(server: Server, tmp_path: Path) -> None:
+def test_undelivered_operations_are_listed_until_forgotten(server: Server, tmp_path: Path) -> None:
     client = short_timeouts(server.address)
     used = client.add("a").id
     with Outbox(tmp_path / "outbox", client) as outbox:
@@ -57,7 +57,7 @@ def test_what_cannot_be_delivered_is_listed_until_it_is_forgotten(server: Server
     assert client.get("a") == 1
 
 
-def test_what_it_cannot_promise_it_does_not_take(tmp_path: Path) -> None:
+def test_invalid_operations_and_foreign_files_are_rejected(tmp_path: Path) -> None:
     client = short_timeouts(f"127.0.0.1:{free_port()}")
     with Outbox(tmp_path / "outbox", client, operations_max=2) as outbox:
         with pytest.raises(jeton.InvalidRequest):
@@ -68,7 +68,7 @@ def test_what_it_cannot_promise_it_does_not_take(tmp_path: Path) -> None:
         outbox.add("a")
         with pytest.raises(jeton.OutboxFull):
             outbox.add("a")
-    (tmp_path / "other").write_bytes(b"something else, and long enough not to be taken for an empty file" * 20)
+    (tmp_path / "other").write_bytes(b"not an outbox, and longer than an empty file" * 30)
     with pytest.raises(jeton.OutboxError):
         Outbox(tmp_path / "other", client)
 
@@ -83,7 +83,7 @@ while True:
 """
 
 
-def test_a_client_that_is_killed_loses_nothing_and_counts_nothing_twice(
+def test_counts_are_exact_after_the_client_is_killed(
     server: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
     rng = random.Random(7)
@@ -107,9 +107,9 @@ def test_a_client_that_is_killed_loses_nothing_and_counts_nothing_twice(
     with Outbox(path, client) as outbox:
         assert outbox.flush(60) and not outbox.undelivered()
     whole = [id for id in ids if len(id) == 36]
-    assert len(set(whole)) == len(whole), "an id was made twice"
+    assert len(set(whole)) == len(whole), "an id was generated twice"
     for id in whole:
-        assert client.operation(id).applied, "what was taken was not delivered"
-    held = client.get("a")
-    # Of each life one operation may have been taken that it did not live to tell.
-    assert isinstance(held, int) and len(whole) <= held <= len(whole) + kills
+        assert client.operation(id).applied, "a stored operation was not delivered"
+    value = client.get("a")
+    # Each process may have stored one operation without printing its id.
+    assert isinstance(value, int) and len(whole) <= value <= len(whole) + kills

@@ -4,13 +4,14 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jeton_resp::reply_parser::Value;
 
 use crate::client::{Client, RetriesExhausted};
 use crate::command::{self, Write, check_key};
 use crate::error::Error;
 use crate::id::Id;
-use crate::outcome::{self, ManyOutcome, OperationStatus, Outcome, StoredValue};
+use crate::outcome::{self, ManyOutcome, OperationStatus, Outcome, StoredValue, UnexpectedReply};
 
 type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
@@ -26,15 +27,25 @@ impl Call {
         Self { client, id: None, deadline: None }
     }
 
-    async fn write(self, write: Write) -> Result<(Value, Id), Error> {
+    async fn write<T>(
+        self,
+        write: Write,
+        parse: fn(&Value, Id) -> Result<T, UnexpectedReply>,
+    ) -> Result<T, Error> {
         write.check()?;
         // The id exists before the first attempt, and does not change.
         let id = self.id.unwrap_or_else(|| self.client.new_id());
-        let command = write.command(&id);
-        match self.client.send_with_retries(command, self.deadline).await {
-            Ok(value) => Ok((value, id)),
-            Err(exhausted) => Err(exhausted.of_write(id)),
-        }
+        let reply = self.client.send_with_retries(write.command(&id), self.deadline).await;
+        reply.and_then(|value| Ok(parse(&value, id.clone())?)).map_err(|exhausted| exhausted.of_write(id))
+    }
+
+    async fn read<T>(
+        self,
+        command: Bytes,
+        parse: fn(Value) -> Result<T, UnexpectedReply>,
+    ) -> Result<T, Error> {
+        let reply = self.client.send_with_retries(command, self.deadline).await;
+        reply.and_then(|value| Ok(parse(value)?)).map_err(RetriesExhausted::of_read)
     }
 }
 
@@ -57,96 +68,68 @@ macro_rules! call_options {
             }
         }
     };
-    ($name:ident, $output:ty, id) => {
-        call_options!($name, $output);
+}
+
+macro_rules! write_call {
+    ($(#[$doc:meta])* $name:ident, $output:ty, $parse:path) => {
+        $(#[$doc])*
+        #[must_use = "nothing is sent before it is awaited"]
+        pub struct $name {
+            call: Call,
+            write: Write,
+        }
 
         impl $name {
+            pub(crate) fn new(client: Client, write: Write) -> Self {
+                Self { call: Call::new(client), write }
+            }
+
             /// Sends the operation with this id instead of a new one: an id from its source, or the id of an
             /// operation whose outcome is unknown.
             pub fn id(mut self, id: Id) -> Self {
                 self.call.id = Some(id);
                 self
             }
+
+            async fn run(self) -> Result<$output, Error> {
+                self.call.write(self.write, $parse).await
+            }
         }
+
+        call_options!($name, $output);
     };
 }
 
-/// Adds to a counter.
-#[must_use = "nothing is sent before it is awaited"]
-pub struct Add {
-    call: Call,
-    key: Vec<u8>,
-    delta: i64,
-    min: Option<i64>,
-    max: Option<i64>,
-}
-
-call_options!(Add, Outcome, id);
+write_call!(
+    /// Adds to a counter.
+    Add,
+    Outcome,
+    outcome::outcome
+);
+write_call!(
+    /// Adds to several counters, all or none.
+    AddMany,
+    ManyOutcome,
+    outcome::many
+);
+write_call!(
+    /// Sets, resets or deletes a value.
+    Change,
+    Outcome,
+    outcome::outcome
+);
 
 impl Add {
-    pub(crate) fn new(client: Client, key: &[u8], delta: i64) -> Self {
-        Self { call: Call::new(client), key: key.into(), delta, min: None, max: None }
-    }
-
     /// Refuses the addition if the counter would fall below this bound.
     pub fn min(mut self, min: i64) -> Self {
-        self.min = Some(min);
+        self.write.set_min(min);
         self
     }
 
     /// Refuses the addition if the counter would rise above this bound.
     pub fn max(mut self, max: i64) -> Self {
-        self.max = Some(max);
+        self.write.set_max(max);
         self
-    }
-
-    async fn run(self) -> Result<Outcome, Error> {
-        let Self { call, key, delta, min, max } = self;
-        let (value, id) = call.write(Write::Add { key, delta, min, max }).await?;
-        outcome::outcome(&value, id.clone())
-            .map_err(|error| RetriesExhausted::unexpected(error.0).of_write(id))
-    }
-}
-
-/// Adds to several counters, all or none.
-#[must_use = "nothing is sent before it is awaited"]
-pub struct AddMany {
-    call: Call,
-    changes: Vec<(Vec<u8>, i64)>,
-}
-
-call_options!(AddMany, ManyOutcome, id);
-
-impl AddMany {
-    pub(crate) fn new<K: AsRef<[u8]>>(client: Client, changes: impl IntoIterator<Item = (K, i64)>) -> Self {
-        let changes = changes.into_iter().map(|(key, delta)| (key.as_ref().into(), delta)).collect();
-        Self { call: Call::new(client), changes }
-    }
-
-    async fn run(self) -> Result<ManyOutcome, Error> {
-        let (value, id) = self.call.write(Write::AddMany { changes: self.changes }).await?;
-        outcome::many(&value, id.clone()).map_err(|error| RetriesExhausted::unexpected(error.0).of_write(id))
-    }
-}
-
-/// Sets, resets or deletes a value.
-#[must_use = "nothing is sent before it is awaited"]
-pub struct Change {
-    call: Call,
-    write: Write,
-}
-
-call_options!(Change, Outcome, id);
-
-impl Change {
-    pub(crate) fn new(client: Client, write: Write) -> Self {
-        Self { call: Call::new(client), write }
-    }
-
-    async fn run(self) -> Result<Outcome, Error> {
-        let (value, id) = self.call.write(self.write).await?;
-        outcome::outcome(&value, id.clone())
-            .map_err(|error| RetriesExhausted::unexpected(error.0).of_write(id))
     }
 }
 
@@ -166,9 +149,7 @@ impl Get {
 
     async fn run(self) -> Result<Option<StoredValue>, Error> {
         check_key(&self.key)?;
-        let reply = self.call.client.send_with_retries(command::get(&self.key), self.call.deadline);
-        let value = reply.await.map_err(RetriesExhausted::of_read)?;
-        outcome::stored_value(value).map_err(|error| RetriesExhausted::unexpected(error.0).of_read())
+        self.call.read(command::get(&self.key), outcome::stored_value).await
     }
 }
 
@@ -195,12 +176,6 @@ impl Lookup {
 
     async fn run(self) -> Result<OperationStatus, Error> {
         let command = command::operation(&self.id, self.table.as_deref());
-        let value = self
-            .call
-            .client
-            .send_with_retries(command, self.call.deadline)
-            .await
-            .map_err(RetriesExhausted::of_read)?;
-        outcome::operation_status(&value).map_err(|error| RetriesExhausted::unexpected(error.0).of_read())
+        self.call.read(command, |value| outcome::operation_status(&value)).await
     }
 }

@@ -17,6 +17,7 @@ use crate::id::Id;
 use crate::id_generator::IdGenerator;
 use crate::in_flight::{AttemptEvent, InFlight, PendingAttempt};
 use crate::options::Options;
+use crate::outcome::UnexpectedReply;
 use crate::retry::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
 use crate::system::random_u64;
 
@@ -95,12 +96,12 @@ impl Client {
 
     /// Adds to a counter: `row` of the default table, or `table/row`.
     pub fn add(&self, key: impl AsRef<[u8]>, delta: i64) -> Add {
-        Add::new(self.clone(), key.as_ref(), delta)
+        Add::new(self.clone(), Write::add(key, delta))
     }
 
     /// Adds to several counters of one partition, all or none.
     pub fn add_many<K: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (K, i64)>) -> AddMany {
-        AddMany::new(self.clone(), changes)
+        AddMany::new(self.clone(), Write::add_many(changes))
     }
 
     /// Sets a counter, or stores bytes.
@@ -110,8 +111,7 @@ impl Client {
 
     /// Stores bytes. Bytes that form a decimal integer become a counter.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Change {
-        let (key, value) = (key.as_ref().into(), value.as_ref().into());
-        Change::new(self.clone(), Write::Set { key, value })
+        Change::new(self.clone(), Write::set(key, value))
     }
 
     /// Sets a counter to zero.
@@ -236,12 +236,14 @@ fn evaluate(event: AttemptEvent, reply: &mut Option<Value>, last: &mut AttemptEr
     result
 }
 
-impl RetriesExhausted {
-    /// An unexpected reply: a Jeton server may have sent it after it applied the command.
-    pub fn unexpected(reply: String) -> Self {
+impl From<UnexpectedReply> for RetriesExhausted {
+    fn from(UnexpectedReply(reply): UnexpectedReply) -> Self {
+        // A Jeton server may have sent it after it applied the command.
         Self { may_have_applied: true, last: AttemptError::UnexpectedReply(reply) }
     }
+}
 
+impl RetriesExhausted {
     /// The error of a write.
     pub fn of_write(self, id: Id) -> Error {
         match self.last {

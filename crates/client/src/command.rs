@@ -31,6 +31,33 @@ pub(crate) enum Write {
 }
 
 impl Write {
+    pub fn add(key: impl AsRef<[u8]>, delta: i64) -> Self {
+        Self::Add { key: key.as_ref().into(), delta, min: None, max: None }
+    }
+
+    pub fn add_many<K: AsRef<[u8]>>(changes: impl IntoIterator<Item = (K, i64)>) -> Self {
+        let changes = changes.into_iter().map(|(key, delta)| (key.as_ref().into(), delta)).collect();
+        Self::AddMany { changes }
+    }
+
+    pub fn set(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+        Self::Set { key: key.as_ref().into(), value: value.as_ref().into() }
+    }
+
+    /// Sets the lower bound of an addition. Without effect on other writes.
+    pub fn set_min(&mut self, bound: i64) {
+        if let Self::Add { min, .. } = self {
+            *min = Some(bound);
+        }
+    }
+
+    /// Sets the upper bound of an addition. Without effect on other writes.
+    pub fn set_max(&mut self, bound: i64) {
+        if let Self::Add { max, .. } = self {
+            *max = Some(bound);
+        }
+    }
+
     /// Checks the limits on keys, values and the number of changes.
     pub fn check(&self) -> Result<(), Error> {
         match self {

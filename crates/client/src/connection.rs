@@ -105,52 +105,41 @@ impl ConnectionTask {
             let (mut input, mut parser) = (BytesMut::new(), Parser::new(Limits::default()));
             let token = self.config.token.as_deref();
             match handshake(&mut stream, &mut input, &mut parser, token).await {
-                Ok(()) => Ok((stream, input, parser)),
-                Err(HandshakeError::Io(error)) => Err(failed(error.to_string())),
+                Err(error) => Err(failed(error.to_string())),
+                Ok(Ok(())) => Ok((stream, input, parser)),
                 // A rejected token stays rejected; other errors are temporary.
-                Err(HandshakeError::Server(error))
+                Ok(Err(error))
                     if matches!(error.code, Code::NoAuth | Code::WrongPass | Code::NoPermission) =>
                 {
                     Err(AttemptError::Server(error))
                 }
-                Err(HandshakeError::Server(error)) => Err(failed(error.message)),
+                Ok(Err(error)) => Err(failed(error.message)),
             }
         };
         timeout(self.config.timeout, open).await.unwrap_or_else(|_| Err(failed("no response in time".into())))
     }
 }
 
-enum HandshakeError {
-    Io(io::Error),
-    Server(ServerError),
-}
-
-impl From<io::Error> for HandshakeError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// Authenticates, and negotiates the protocol version.
+/// Authenticates, and negotiates the protocol version. Returns the server's error if it rejects the handshake.
 async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
     parser: &mut Parser,
     token: Option<&str>,
-) -> Result<(), HandshakeError> {
+) -> io::Result<Result<(), ServerError>> {
     let mut words: Vec<&[u8]> = vec![b"HELLO", b"3"];
     if let Some(token) = token {
         words.extend([b"AUTH", &b"default"[..], token.as_bytes()]);
     }
-    let Value::Error(error) = request(stream, input, parser, &words).await? else { return Ok(()) };
+    let Value::Error(error) = request(stream, input, parser, &words).await? else { return Ok(Ok(())) };
     // A server without RESP3 uses RESP2, and authenticates with AUTH.
     if !error.starts_with(b"NOPROTO") && !error.starts_with(b"ERR unknown command") {
-        return Err(HandshakeError::Server(ServerError::new(&error)));
+        return Ok(Err(ServerError::new(&error)));
     }
-    let Some(token) = token else { return Ok(()) };
+    let Some(token) = token else { return Ok(Ok(())) };
     match request(stream, input, parser, &[b"AUTH", token.as_bytes()]).await? {
-        Value::Error(error) => Err(HandshakeError::Server(ServerError::new(&error))),
-        _ => Ok(()),
+        Value::Error(error) => Ok(Err(ServerError::new(&error))),
+        _ => Ok(Ok(())),
     }
 }
 

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_tell_whether_the_request_was_sent() {
+    async fn errors_say_whether_the_request_was_sent() {
         let mut quick = client();
         quick.timeout = Some(Duration::from_millis(50));
         assert_eq!(quick.send(server("").await).await.unwrap_err(), HttpError::TimedOut);

@@ -85,14 +85,7 @@ impl Options {
         if !(1..=1 << 16).contains(&self.queue_max) {
             return invalid("queue_max must be between 1 and 65536");
         }
-        if self.attempt_timeout.is_zero() || self.deadline.is_zero() || self.window.is_zero() {
-            return invalid("deadline, attempt_timeout and window must not be zero");
-        }
-        if self.backoff.base.is_zero() || self.backoff.cap.is_zero() {
-            // Without a wait between retries, clients would keep an overloaded server overloaded.
-            return invalid("backoff must not be zero");
-        }
-        Ok(())
+        self.policy().check().or_else(invalid)
     }
 
     pub(crate) fn policy(&self) -> Policy {

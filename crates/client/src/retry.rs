@@ -74,6 +74,21 @@ pub struct Policy {
     pub backoff: Backoff,
 }
 
+impl Policy {
+    /// Rejects times of zero.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let limits = [self.deadline, self.window, Some(self.attempt_timeout)];
+        if limits.iter().flatten().any(Duration::is_zero) {
+            return Err("deadline, attempt_timeout and window must not be zero");
+        }
+        if self.backoff.base.is_zero() || self.backoff.cap.is_zero() {
+            // Without a wait between retries, clients would keep an overloaded server overloaded.
+            return Err("backoff must not be zero");
+        }
+        Ok(())
+    }
+}
+
 /// What the driver does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAction {

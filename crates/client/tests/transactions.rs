@@ -171,7 +171,8 @@ async fn the_server_that_responded_is_preferred_afterwards() {
     assert_eq!(session.execute("transfer", &json!({})).await.unwrap(), done());
     assert_eq!((silent.requests().len(), quick.requests().len()), (1, 1));
     assert_eq!(session.execute("transfer", &json!({})).await.unwrap(), done());
-    assert_eq!((silent.requests().len(), quick.requests().len()), (1, 2));
+    // The first attempt goes to it; on a slow machine the others may follow.
+    assert_eq!(header(&quick.requests()[1], "jeton-first-time"), Some("true"));
 }
 
 #[tokio::test]
@@ -187,7 +188,7 @@ async fn an_unreachable_server_causes_no_delay() {
 }
 
 #[tokio::test]
-async fn errors_at_the_deadline_tell_if_it_may_take_effect() {
+async fn errors_at_the_deadline_say_if_it_may_take_effect() {
     let deadline = Duration::from_millis(100);
     for act in [Act::Hang, NOT_YET, Act::Close] {
         let server = ScriptedServer::new(&[act]).await;
@@ -197,10 +198,14 @@ async fn errors_at_the_deadline_tell_if_it_may_take_effect() {
         assert!(matches!(&error, Error::Unknown { id: other, .. } if *other == id), "{error:?}");
         assert!(!error.is_certain());
     }
+    // The backoff exceeds the deadline, so no attempt can be in flight at the deadline, on a slow machine either.
+    let never = Duration::from_secs(10_000_000_000);
     let busy = ScriptedServer::new(&[BUSY]).await;
     for url in [&busy.url, &unreachable_url().await] {
-        let error =
-            client(&[url]).session().execute("transfer", &json!({})).deadline(deadline).await.unwrap_err();
+        let options = Options { backoff: Backoff { base: never, cap: never }, ..quick(&[url]) };
+        let session = Transactions::new(options).unwrap().session();
+        let execute = session.execute("transfer", &json!({})).deadline(Duration::from_secs(60));
+        let error = execute.await.unwrap_err();
         assert!(matches!(error, Error::Unreachable { .. }) && error.is_certain(), "{error:?}");
     }
 }

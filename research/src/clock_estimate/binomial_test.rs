@@ -1,13 +1,13 @@
-//! Tails against exact ones.
+//! Compares tails with exact ones.
 
 use super::*;
 
-/// By how much of itself a value is off.
+/// The relative error of a value.
 fn off(value: f64, exact: f64) -> f64 {
     if value == exact { 0.0 } else { ((value - exact) / exact).abs() }
 }
 
-/// As many of all ways to throw the balls as put at least `count` into the first urn, and all.
+/// The number of ways to throw the balls that put at least `count` into the first urn, and the number of all ways.
 fn ways(balls: u32, urns: u32, count: u32) -> (u128, u128) {
     let choose =
         |count: u32| (0..count).fold(1, |ways, at| ways * u128::from(balls - at) / u128::from(at + 1));
@@ -16,7 +16,7 @@ fn ways(balls: u32, urns: u32, count: u32) -> (u128, u128) {
 }
 
 #[test]
-fn few_balls_are_as_all_ways_to_throw_them() {
+fn few_balls_match_an_enumeration() {
     let (mut worst, mut cases) = (0.0_f64, 0);
     for urns in 1_u32..=100 {
         for balls in (1..120).take_while(|balls| f64::from(urns).log2() * f64::from(*balls) < 100.0) {
@@ -27,8 +27,8 @@ fn few_balls_are_as_all_ways_to_throw_them() {
                 } else {
                     (some as f64 / all as f64).ln()
                 };
-                let told = Binomial::new(balls.into(), urns.into()).ln_at_least(count.into());
-                worst = worst.max(off(told, exact));
+                let computed = Binomial::new(balls.into(), urns.into()).ln_at_least(count.into());
+                worst = worst.max(off(computed, exact));
                 cases += 1;
             }
         }
@@ -37,7 +37,7 @@ fn few_balls_are_as_all_ways_to_throw_them() {
 }
 
 #[test]
-fn many_balls_are_as_computed_elsewhere() {
+fn many_balls_match_reference_values() {
     let mut worst = 0.0_f64;
     for (balls, urns, count, exact) in GOLDEN {
         worst = worst.max(off(Binomial::new(balls, urns).ln_at_least(count), exact));
@@ -45,7 +45,7 @@ fn many_balls_are_as_computed_elsewhere() {
     assert!(worst < 1e-13, "{worst:e}");
 }
 
-/// The sum and the integral, around where the one takes over from the other.
+/// The sum and the integral, around the point where the integral replaces the sum.
 #[test]
 fn both_ways_to_a_tail_agree() {
     let mut worst = 0.0_f64;
@@ -63,7 +63,7 @@ fn both_ways_to_a_tail_agree() {
     assert!(worst < 2e-14, "{worst:e}");
 }
 
-/// Balls, urns, at least how many, and the logarithm of its chance: with mpmath 1.3, 60 digits, term by term from the nearest, which is of the
+/// Balls, urns, minimum count, and the logarithm of its probability: with mpmath 1.3, 60 digits, term by term from the nearest, which is of the
 /// logarithms of gamma functions, until a term is 10^-40 of their sum.
 const GOLDEN: [(u64, u64, u64, f64); 105] = [
     (100000, 64, 1094, -7.014331119560556e-37),

@@ -86,7 +86,7 @@ pub enum CollisionModel {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CausalityEstimate {
     ln_precedes: f64,
-    told: bool,
+    is_possible: bool,
 }
 
 impl CausalityEstimate {
@@ -96,7 +96,7 @@ impl CausalityEstimate {
     ///
     /// As [`Stamp::after`].
     pub fn of(y: &Stamp, z: &Stamp) -> Self {
-        Self { ln_precedes: ln_precedes(y, z), told: z.after(y) == Causality::Possibly }
+        Self { ln_precedes: ln_precedes(y, z), is_possible: z.after(y) == Causality::Possibly }
     }
 
     /// The probability of a positive: see [`precedes`].
@@ -106,8 +106,8 @@ impl CausalityEstimate {
 
     /// Whether the clock reports z as possibly after y: the step. Unlike in the paper it is 0 for equal
     /// stamps, because events with equal stamps do not cause each other.
-    pub fn told(&self) -> bool {
-        self.told
+    pub fn is_possible(&self) -> bool {
+        self.is_possible
     }
 
     /// The probability of a false positive (pr_fp).
@@ -130,14 +130,14 @@ impl CausalityEstimate {
     pub fn true_negative(&self, model: CollisionModel) -> f64 {
         match model {
             CollisionModel::Product => self.positive_false(),
-            CollisionModel::Step => f64::from(u8::from(!self.told)),
+            CollisionModel::Step => f64::from(u8::from(!self.is_possible)),
         }
     }
 
     fn positive(&self, model: CollisionModel) -> f64 {
         match model {
             CollisionModel::Product => self.precedes(),
-            CollisionModel::Step => f64::from(u8::from(self.told)),
+            CollisionModel::Step => f64::from(u8::from(self.is_possible)),
         }
     }
 }

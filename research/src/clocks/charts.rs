@@ -56,7 +56,7 @@ fn plain(trials: &[Trial], slice: Slice) -> impl Iterator<Item = &Trial> {
 pub(crate) fn sizes_of(trials: &[Trial]) -> Chart {
     let panel = |heading, slice, by_event| Panel {
         heading,
-        y: Axis::log("Concurrent told possible", 1e-4, 1.0),
+        y: Axis::log("Concurrent, reported possible", 1e-4, 1.0),
         series: plain(trials, slice)
             .enumerate()
             .map(|(number, trial)| {
@@ -95,7 +95,7 @@ pub(crate) fn distances(trials: &[Trial]) -> Chart {
     });
     let panel = |heading, by_event| Panel {
         heading,
-        y: Axis::linear("Concurrent told possible", 0.0, 1.0),
+        y: Axis::linear("Concurrent, reported possible", 0.0, 1.0),
         series: SHARES
             .into_iter()
             .enumerate()
@@ -118,7 +118,7 @@ pub(crate) fn distances(trials: &[Trial]) -> Chart {
         x: Axis::linear("Events between the two, for each process", 0.0, 30.0),
         panels: vec![
             Panel {
-                heading: "How many pairs are cause and effect",
+                heading: "Share of pairs that are cause and effect",
                 y: Axis::linear("Share of pairs", 0.0, 1.0),
                 series: vec![
                     Series::new("Causes", Colour::Black, Line::Solid, Marker::Disc)
@@ -136,7 +136,7 @@ pub(crate) fn distances(trials: &[Trial]) -> Chart {
 pub(crate) fn shares(trials: &[Trial]) -> Chart {
     let panel = |heading, share, by_event| Panel {
         heading,
-        y: Axis::linear("Concurrent told possible", 0.0, 1.0),
+        y: Axis::linear("Concurrent, reported possible", 0.0, 1.0),
         series: plain(trials, Slice::Mid)
             .enumerate()
             .filter_map(|(number, trial)| {
@@ -165,7 +165,7 @@ pub(crate) fn shares(trials: &[Trial]) -> Chart {
 pub(crate) fn hashes(trials: &[Trial]) -> Chart {
     let panel = |heading, slice, by_event| Panel {
         heading,
-        y: Axis::log("Concurrent told possible", 1e-4, 1.0),
+        y: Axis::log("Concurrent, reported possible", 1e-4, 1.0),
         series: SHARES
             .into_iter()
             .enumerate()
@@ -173,8 +173,8 @@ pub(crate) fn hashes(trials: &[Trial]) -> Chart {
                 let trial = plain(trials, slice).find(|trial| trial.setup.processes == 1000)?;
                 let points = (1..=4).filter_map(|hashes| {
                     let verdict = trial.verdict(by_event, counters(share, 1000), hashes)?;
-                    let told = verdict.tally.forward_false() >= FALSE_MIN;
-                    told.then(|| (f64::from(hashes), verdict.tally.forward_fpr()))
+                    let enough = verdict.tally.forward_false() >= FALSE_MIN;
+                    enough.then(|| (f64::from(hashes), verdict.tally.forward_fpr()))
                 });
                 Some(series(number, format!("{} counters", counters(share, 1000))).with_points(points))
             })
@@ -217,7 +217,7 @@ pub(crate) fn topologies(trials: &[Trial]) -> Chart {
     let processes = others.map(|trial| trial.setup.processes).max();
     let panel = |heading, by_event| Panel {
         heading,
-        y: Axis::log("Concurrent told possible", 1e-4, 1.0),
+        y: Axis::log("Concurrent, reported possible", 1e-4, 1.0),
         series: trials
             .iter()
             .filter(|trial| Some(trial.setup.processes) == processes && trial.setup.slice == Slice::Mid)
@@ -234,7 +234,7 @@ pub(crate) fn topologies(trials: &[Trial]) -> Chart {
         height: 210.0,
     };
     Chart {
-        title: "The Bloom clock: false positives by who talks with whom",
+        title: "The Bloom clock: false positives by topology",
         x: sizes(),
         panels: vec![
             panel("Events named by their process; up to 100 events for each process apart", false),
@@ -255,9 +255,9 @@ pub(crate) fn calibration(trials: &[Trial]) -> Chart {
                 let size = counters(30, trial.setup.processes);
                 let verdict = trial.verdict(by_event, size, 1);
                 let Some(estimate) = verdict.and_then(|verdict| verdict.estimate.as_ref()) else { continue };
-                let classes = estimate.classes.iter().enumerate().filter(|(_, told)| told.pairs >= 20);
-                let points = classes.map(|(class, told)| {
-                    ((class as f64 + 0.5) / CLASSES as f64, told.causes as f64 / told.pairs as f64)
+                let classes = estimate.classes.iter().enumerate().filter(|(_, class)| class.pairs >= 20);
+                let points = classes.map(|(index, class)| {
+                    ((index as f64 + 0.5) / CLASSES as f64, class.causes as f64 / class.pairs as f64)
                 });
                 let label =
                     format!("{} processes, {size} counters,\n{} slice", trial.setup.processes, slice.name());
@@ -268,8 +268,8 @@ pub(crate) fn calibration(trials: &[Trial]) -> Chart {
         Panel { heading, y: Axis::linear("Share that are causes", 0.0, 1.0), series: all, height: 250.0 }
     };
     Chart {
-        title: "The estimate of the paper, and what is true",
-        x: Axis::linear("Estimated probability (pr_p) of pairs that are told possible", 0.0, 1.0),
+        title: "The estimate of the paper and the true precision",
+        x: Axis::linear("Estimated probability (pr_p) of pairs that are reported as possible", 0.0, 1.0),
         panels: vec![
             panel("Each event with a name of its own, one counter for each", true),
             panel("Events named by their process, one counter for each", false),
@@ -302,7 +302,10 @@ pub(crate) fn bytes(wires: &[WireSizes]) -> Chart {
         x: Axis::log("Processes", 8.0, 6000.0).with_ticks(&[10.0, 32.0, 64.0, 100.0, 300.0, 1000.0, 5000.0]),
         panels: vec![
             panel("A stamp for itself", |wire| wire.whole),
-            panel("A stamp in a session: what rose since the last, and one of 64 whole", WireSizes::session),
+            panel(
+                "A stamp in a session: increments since the last one; one stamp of 64 in full",
+                WireSizes::session,
+            ),
         ],
     }
 }
@@ -333,8 +336,8 @@ pub(crate) fn times(timings: &[Timing]) -> Chart {
             .with_ticks(&[16.0, 64.0, 256.0, 1000.0, 5000.0]),
         panels: vec![
             panel("Events", &["tick", "receive"]),
-            panel("Comparing, where every number is looked at", &["compare"]),
-            panel("DeltaEncoder", &["write whole", "tick and write in a session"]),
+            panel("Comparison that reads every number", &["compare"]),
+            panel("Encoding", &["write whole", "tick and write in a session"]),
         ],
     }
 }

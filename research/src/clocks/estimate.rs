@@ -45,9 +45,9 @@ impl Estimate {
                 }
                 let odds = CausalityEstimate::of(&stamps[first], &stamps[second]);
                 let class = (odds.precedes() * CLASSES as f64) as usize;
-                let told = &mut estimate.classes[class.min(CLASSES - 1)];
-                told.pairs += 1;
-                told.causes += u64::from(first < second && truth.caused(first, second));
+                let class = &mut estimate.classes[class.min(CLASSES - 1)];
+                class.pairs += 1;
+                class.causes += u64::from(first < second && truth.caused(first, second));
                 estimate.false_sum += odds.positive_false();
             }
         }
@@ -58,32 +58,32 @@ impl Estimate {
     pub(crate) fn add(&mut self, other: &Self) {
         self.pairs += other.pairs;
         self.false_sum += other.false_sum;
-        for (told, more) in self.classes.iter_mut().zip(&other.classes) {
-            told.pairs += more.pairs;
-            told.causes += more.causes;
+        for (class, more) in self.classes.iter_mut().zip(&other.classes) {
+            class.pairs += more.pairs;
+            class.causes += more.causes;
         }
     }
 
-    pub(crate) fn told(&self) -> PositivePairs {
-        let pairs = self.classes.iter().map(|told| told.pairs).sum();
-        PositivePairs { pairs, causes: self.classes.iter().map(|told| told.causes).sum() }
+    pub(crate) fn positives(&self) -> PositivePairs {
+        let pairs = self.classes.iter().map(|class| class.pairs).sum();
+        PositivePairs { pairs, causes: self.classes.iter().map(|class| class.causes).sum() }
     }
 
     /// Precision: estimated and true.
     pub(crate) fn precision(&self) -> (f64, f64) {
-        let PositivePairs { pairs, causes } = self.told();
+        let PositivePairs { pairs, causes } = self.positives();
         (if pairs == 0 { 0.0 } else { 1.0 - self.false_sum / pairs as f64 }, ratio(causes, pairs))
     }
 
     /// Accuracy: estimated and true.
     pub(crate) fn accuracy(&self) -> (f64, f64) {
-        let PositivePairs { pairs, causes } = self.told();
+        let PositivePairs { pairs, causes } = self.positives();
         (1.0 - self.false_sum / self.pairs.max(1) as f64, 1.0 - ratio(pairs - causes, self.pairs))
     }
 
     /// False-positive rate: estimated and true.
     pub(crate) fn fpr(&self) -> (f64, f64) {
-        let PositivePairs { pairs, causes } = self.told();
+        let PositivePairs { pairs, causes } = self.positives();
         let negatives = (self.pairs - pairs) as f64 + self.false_sum;
         let estimated = if negatives > 0.0 { self.false_sum / negatives } else { 0.0 };
         (estimated, ratio(pairs - causes, self.pairs - causes))

@@ -55,7 +55,10 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn play(&self, mut rng: Rng) -> Execution {
-        assert!(self.processes >= 2 && self.internal < 100, "somebody sends to somebody: {self:?}");
+        assert!(
+            self.processes >= 2 && self.internal < 100,
+            "a message has a sender and another receiver: {self:?}"
+        );
         let mut play = Play::new(*self);
         let mut events = Vec::with_capacity(self.events);
         while events.len() < self.events {
@@ -157,7 +160,7 @@ mod tests {
             for internal in [0, 50, 90] {
                 let execution = plan(topology, internal).play(Rng::new(7));
                 assert!(execution.slots <= 40 * PER_PROCESS);
-                let mut under_way = vec![false; execution.slots];
+                let mut in_flight = vec![false; execution.slots];
                 let mut numbers = [0; 40];
                 let mut counts = [0; 3];
                 for event in &execution.events {
@@ -167,11 +170,11 @@ mod tests {
                         EventKind::Internal => counts[0] += 1,
                         EventKind::Send(slot) => {
                             counts[1] += 1;
-                            assert!(!std::mem::replace(&mut under_way[slot as usize], true));
+                            assert!(!std::mem::replace(&mut in_flight[slot as usize], true));
                         }
                         EventKind::Receive(slot) => {
                             counts[2] += 1;
-                            assert!(std::mem::replace(&mut under_way[slot as usize], false));
+                            assert!(std::mem::replace(&mut in_flight[slot as usize], false));
                         }
                     }
                 }
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sends_while_too_many_messages_are_under_way() {
+    fn no_process_sends_while_its_limit_is_reached() {
         let mut play = Play::new(plan(Topology::Uniform, 0));
         let most = 40 * PER_PROCESS;
         for slot in 0..most {
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_not_fifo_and_servers_answer_whom_they_heard() {
+    fn channels_are_not_fifo_and_servers_answer_clients() {
         let execution = plan(Topology::Ring, 0).play(Rng::new(3));
         // In a ring each process receives from one process only, so an overtaken message shows that channels
         // are not FIFO.

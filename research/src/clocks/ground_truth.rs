@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn vector_clocks_know_what_can_be_reached() {
+    fn the_relation_equals_reachability() {
         let mut causes = 0;
         for topology in Topology::ALL {
             for (processes, internal) in [(2, 0), (3, 50), (7, 0), (7, 90), (30, 20)] {
@@ -95,9 +95,9 @@ mod tests {
                     let plan = Plan { processes, topology, internal, events: 300 };
                     let execution = plan.play(Rng::new(seed));
                     let all: Vec<usize> = (0..300).collect();
-                    let (told, reached) = (GroundTruth::of(&execution, &all), reachable(&execution));
-                    assert_eq!(told, reached, "{plan:?}, seed {seed}");
-                    causes += (0..300).filter(|at| told.caused(*at, 299)).count();
+                    let (truth, reached) = (GroundTruth::of(&execution, &all), reachable(&execution));
+                    assert_eq!(truth, reached, "{plan:?}, seed {seed}");
+                    causes += (0..300).filter(|at| truth.caused(*at, 299)).count();
                 }
             }
         }

@@ -43,10 +43,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_order_and_each_is_told() {
-        let mut told = 0;
-        let squares = map(&(0..100_u64).collect::<Vec<_>>(), |number| number * number, |_| told += 1);
+    fn results_are_in_order_and_each_is_reported() {
+        let mut reported = 0;
+        let squares = map(&(0..100_u64).collect::<Vec<_>>(), |number| number * number, |_| reported += 1);
         assert_eq!(squares, (0..100).map(|number| number * number).collect::<Vec<_>>());
-        assert_eq!(told, 100);
+        assert_eq!(reported, 100);
     }
 }

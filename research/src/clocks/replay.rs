@@ -10,7 +10,7 @@ pub(crate) fn replay<C: Clock>(
     mut clocks: Vec<C>,
     mut look: impl FnMut(usize, &Event, &C::Stamp),
 ) {
-    let mut under_way: Vec<Option<C::Stamp>> = vec![None; execution.slots];
+    let mut in_flight: Vec<Option<C::Stamp>> = vec![None; execution.slots];
     for (at, event) in execution.events.iter().enumerate() {
         let clock = &mut clocks[event.process as usize];
         match event.what {
@@ -18,11 +18,11 @@ pub(crate) fn replay<C: Clock>(
             EventKind::Send(slot) => {
                 let stamp = clock.tick();
                 look(at, event, stamp);
-                under_way[slot as usize] = Some(stamp.clone());
+                in_flight[slot as usize] = Some(stamp.clone());
             }
             EventKind::Receive(slot) => {
-                let stamp = under_way[slot as usize].take().expect("a message is sent before it arrives");
-                let stamp = clock.receive(&stamp).expect("all clocks are have equal parameters");
+                let stamp = in_flight[slot as usize].take().expect("a message is sent before it arrives");
+                let stamp = clock.receive(&stamp).expect("all clocks have equal parameters");
                 look(at, event, stamp);
             }
         }

@@ -121,19 +121,19 @@ impl PairCounts {
         let mut tally = Self::default();
         for second in 0..stamps.len() {
             for first in 0..second {
-                let told = stamps[second].after(&stamps[first]);
+                let reported = stamps[second].after(&stamps[first]);
                 let caused = truth.caused(first, second);
                 ensure!(
-                    !caused || told == Causality::Possibly,
-                    "event {} caused event {}, and its clock says {told:?}: the clock is wrong",
+                    !caused || reported == Causality::Possibly,
+                    "event {} caused event {}, and its clock reports {reported:?}: the clock is wrong",
                     sampled[first],
                     sampled[second]
                 );
                 let class = &mut tally.classes[class(sampled[second] - sampled[first], processes)];
                 class.pairs += 1;
                 class.causes += u64::from(caused);
-                class.false_positives += u64::from(!caused && told == Causality::Possibly);
-                tally.equal += u64::from(told == Causality::Equal);
+                class.false_positives += u64::from(!caused && reported == Causality::Possibly);
+                tally.equal += u64::from(reported == Causality::Equal);
                 tally.backward += 1;
                 // The stamp of a cause is below that of its effect, so the other direction needs no
                 // comparison.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_classed_by_events_for_each_process() {
+    fn distances_are_classified_by_events_per_process() {
         assert_eq!([1, 24, 25, 99, 100, 10_000].map(|distance| class(distance, 100)), [0, 0, 1, 2, 3, 21]);
     }
 
@@ -256,7 +256,7 @@ mod tests {
             }
         });
         if forget {
-            // As if the clock of the last event had been lost.
+            // The clock of the last event has lost its history.
             let mut fresh = begin(plan.processes);
             *stamps.last_mut().expect("a sample") = fresh.tick().clone();
         }

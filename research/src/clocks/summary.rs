@@ -1,4 +1,4 @@
-//! The result of the trials in three sentences.
+//! The findings of the trials.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(crate) fn of(trials: &[Trial], wires: Option<&[WireSizes]>) -> Finding {
             (of(true), of(false))
         {
             sentences.push(format!(
-                "{processes} processes and {counters} counters, {} slice: of concurrent pairs {:.1} % are told possible ({:.1} % of those in the \
+                "{processes} processes and {counters} counters, {} slice: of concurrent pairs {:.1} % are reported as possible ({:.1} % of those in the \
                  order of time), {:.1} % ({:.1} %) if events are named by their process",
                 slice.name(),
                 100.0 * event,
@@ -56,7 +56,7 @@ pub(crate) fn of(trials: &[Trial], wires: Option<&[WireSizes]>) -> Finding {
             .into(),
         we_measure: sentences.join("; "),
         why_they_differ: "what decides is how many events the two do not have in common, against the counters: a Bloom clock of constant size gets worse with more \
-                          processes, and pr_p takes what they have in common for chance"
+                          processes, and pr_p treats their common increments as random"
             .into(),
     }
 }
@@ -87,7 +87,7 @@ fn one_hash_is_best(trials: &[Trial]) -> (usize, usize) {
 fn estimates(trials: &[Trial]) -> (f64, f64) {
     let estimates =
         trials.iter().flat_map(|trial| &trial.verdicts).filter_map(|verdict| verdict.estimate.as_ref());
-    let differences = estimates.filter(|estimate| estimate.told().pairs >= 100).map(|estimate| {
+    let differences = estimates.filter(|estimate| estimate.positives().pairs >= 100).map(|estimate| {
         let (estimated, there) = estimate.precision();
         estimated - there
     });

@@ -104,7 +104,7 @@ pub(crate) fn quick() -> Vec<Cell> {
 pub(crate) fn long() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (processes, runs) in [(10, 20), (30, 5), (100, 3), (300, 1), (1000, 1)] {
-        // The near slices of two executions differ most, because young processes know little of each other.
+        // The near slices of two executions differ most, because processes have few causes of each other at the start.
         cells.push(plain(processes, Slice::Near, runs.max(5)));
         cells.push(plain(processes, Slice::Mid, runs));
         // For ten processes the square is the near slice.
@@ -136,7 +136,7 @@ mod tests {
     use crate::progress::Silent;
 
     fn directory(name: &str) -> PathBuf {
-        let directory = std::env::temp_dir().join(format!("jeton-lab-{}-{name}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("jeton-research-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory).unwrap();
         directory
@@ -161,7 +161,7 @@ mod tests {
         let (whole, part) = (directory.join("whole"), directory.join("part"));
         let cells = cells();
         let at_once = run(&cells, 1, Some(&whole)).unwrap();
-        assert_eq!(at_once, run(&cells, 1, None).unwrap(), "a journal changes nothing");
+        assert_eq!(at_once, run(&cells, 1, None).unwrap(), "a log changes nothing");
         let bytes = std::fs::read(&whole).unwrap();
         assert_eq!(at_once, run(&cells, 1, Some(&whole)).unwrap());
         assert_eq!(std::fs::read(&whole).unwrap(), bytes, "nothing was done again");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_of_another_sweep_is_refused_and_kept() {
+    fn the_log_of_another_sweep_is_rejected_and_kept() {
         let directory = directory("another");
         let path = directory.join("journal");
         run(&cells()[..1], 1, Some(&path)).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_of_runs_is_another_trial() {
+    fn the_number_of_runs_is_part_of_a_trial() {
         let directory = directory("runs");
         let path = directory.join("journal");
         let mut cells = cells();

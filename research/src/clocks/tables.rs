@@ -138,20 +138,20 @@ pub(crate) fn distances(trials: &[Trial]) -> Table {
 
 /// The share of causal pairs for each class of estimated probability.
 pub(crate) fn calibration(trials: &[Trial]) -> Table {
-    let mut table = table(&["pr_p_from", "pr_p_to", "told_possible", "causes", "share_of_causes"]);
+    let mut table = table(&["pr_p_from", "pr_p_to", "reported_possible", "causes", "share_of_causes"]);
     for trial in trials {
         for Verdict { kind, estimate, .. } in &trial.verdicts {
-            for (number, told) in estimate.iter().flat_map(|estimate| estimate.classes.iter().enumerate()) {
-                if told.pairs == 0 {
+            for (number, class) in estimate.iter().flat_map(|estimate| estimate.classes.iter().enumerate()) {
+                if class.pairs == 0 {
                     continue;
                 }
                 let mut row = which(&trial.setup, kind);
                 row.extend([
                     Cell::Number(number as f64 / CLASSES as f64, 1),
                     Cell::Number((number + 1) as f64 / CLASSES as f64, 1),
-                    Cell::Count(told.pairs),
-                    Cell::Count(told.causes),
-                    share(told.causes as f64 / told.pairs as f64),
+                    Cell::Count(class.pairs),
+                    Cell::Count(class.causes),
+                    share(class.causes as f64 / class.pairs as f64),
                 ]);
                 table.push(row);
             }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_tables_to_the_byte() {
+    fn a_seed_gives_the_same_tables() {
         let [first, again, other] = [1, 1, 2].map(tables_of);
         assert_eq!(first, again);
         for (first, other) in first.iter().zip(&other) {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_causes_is_met_between_two_classes() {
+    fn rates_are_interpolated_between_two_classes() {
         let class = |causes, false_positives| Class { pairs: 1000, causes, false_positives };
         let classes = [class(0, 0), class(200, 80), class(400, 120), class(900, 90), class(999, 1)];
         assert_eq!(at_share(&classes, 0.2), Some(0.1));

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_sends_to_itself_and_messages_stay_where_they_belong() {
+    fn messages_stay_within_the_topology() {
         let mut rng = Rng::new(1);
         for processes in [2, 3, 10, 21, 100] {
             for topology in Topology::ALL {

@@ -48,8 +48,7 @@ impl ClockVariant {
     }
 }
 
-/// Estimates are computed for clocks with at most this many counters per event; more never pay off where they
-/// matter.
+/// Estimates are computed for clocks with at most this many counters per event; clocks with more have no use in practice.
 const HASHES_ESTIMATED: u32 = 2;
 
 /// Sizes of the samples.
@@ -111,7 +110,7 @@ impl Trial {
         Ok(trial)
     }
 
-    /// One more run.
+    /// Adds a run.
     fn add(
         &mut self,
         lot: &TrialSeed,
@@ -207,7 +206,7 @@ mod tests {
     /// Results of an independent simulation of the same model (other random numbers, other hashes, one run
     /// each).
     #[test]
-    fn the_numbers_are_those_of_another_simulation() {
+    fn rates_match_an_independent_simulation() {
         let by_event = |hashes| ClockVariant { by_event: true, counters: 30, hashes };
         let kinds = [
             by_event(1),
@@ -245,7 +244,7 @@ mod tests {
     /// From another simulation: with 100 counters and two per event the precision is 0.894, the estimate
     /// 0.372.
     #[test]
-    fn estimates_are_wrong_as_they_were_elsewhere() {
+    fn estimates_match_an_independent_simulation() {
         let trial =
             trial(100, Slice::Square, 0, &[ClockVariant { by_event: true, counters: 100, hashes: 2 }], 3);
         let (estimated, there) = trial.verdicts[0].estimate.as_ref().unwrap().precision();
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_slice_is_told_of_its_pairs() {
+    fn estimates_count_the_pairs_of_the_slice() {
         let kinds = [
             ClockVariant { by_event: true, counters: 10, hashes: 1 },
             ClockVariant { by_event: true, counters: 10, hashes: 3 },
@@ -269,7 +268,7 @@ mod tests {
         let estimate = estimate.as_ref().unwrap();
         // All pairs were estimated, so the true values are those of the slice.
         assert_eq!((tally.pairs(), estimate.pairs), (2 * 9900, 2 * 9900));
-        assert_eq!(estimate.told().causes, tally.true_positives());
+        assert_eq!(estimate.positives().causes, tally.true_positives());
         assert_eq!(estimate.precision().1, tally.precision());
         assert!((estimate.accuracy().1 - tally.accuracy()).abs() < 1e-12);
         assert_eq!(estimate.fpr().1, tally.fpr());

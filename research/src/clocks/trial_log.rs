@@ -62,7 +62,7 @@ impl TrialLog {
         if !header.as_bytes().starts_with(&bytes) && !bytes.starts_with(header.as_bytes()) {
             let found = String::from_utf8_lossy(&bytes);
             bail!(
-                "{} is of another sweep ({:?}, not {:?}): remove it to begin again, or choose another directory",
+                "{} is of another sweep ({:?}, not {:?}): remove it to start again, or choose another directory",
                 name(),
                 found.lines().next().unwrap_or_default().chars().take(80).collect::<String>(),
                 header.trim_end()
@@ -71,7 +71,7 @@ impl TrialLog {
         let rest = bytes.strip_prefix(header.as_bytes());
         let (found, length) = rest.map_or((Vec::new(), 0), read);
         let keep = rest.map_or(0, |_| header.len() + length) as u64;
-        let mended = (|| {
+        let repaired = (|| {
             file.set_len(keep)?;
             file.seek(SeekFrom::Start(keep))?;
             if keep == 0 {
@@ -79,14 +79,14 @@ impl TrialLog {
             }
             file.sync_all()
         })();
-        mended.with_context(|| format!("cannot write {}", name()))?;
+        repaired.with_context(|| format!("cannot write {}", name()))?;
         Ok((Self { file }, found))
     }
 
     /// Appends a trial durably.
     pub(crate) fn add(&mut self, trial: &Trial) -> Result<()> {
         let written = self.file.write_all(text(trial).as_bytes()).and_then(|()| self.file.sync_data());
-        written.context("cannot write the journal of the sweep")
+        written.context("cannot write the log of the sweep")
     }
 }
 
@@ -186,8 +186,8 @@ fn read_verdict(line: &str) -> Option<Verdict> {
     let mut estimate = None;
     if let Some(pairs) = numbers.next() {
         let mut all = Estimate { pairs, false_sum: f64::from_bits(numbers.next()?), ..Estimate::default() };
-        for told in &mut all.classes {
-            *told = PositivePairs { pairs: numbers.next()?, causes: numbers.next()? };
+        for class in &mut all.classes {
+            *class = PositivePairs { pairs: numbers.next()?, causes: numbers.next()? };
         }
         estimate = Some(all);
     }

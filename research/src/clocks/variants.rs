@@ -23,7 +23,7 @@ pub(crate) fn counters(share: usize, processes: usize) -> usize {
 /// The clocks for this many processes, with or without the fixed numbers of counters.
 pub(crate) fn variants(processes: usize, fixed: bool) -> Vec<ClockVariant> {
     let shares: Vec<usize> = SHARES.iter().map(|share| counters(*share, processes)).collect();
-    // Three times the counters of a vector clock and more only show that the vector clock is better.
+    // Three times the counters of a vector clock and more are useless: the vector clock is better.
     let fixed = FIXED.into_iter().filter(|counters| fixed && *counters <= (4 * processes).max(64));
     let mut sizes: Vec<usize> = shares.iter().copied().chain(fixed).collect();
     sizes.retain(|counters| (3..=COUNTERS_MAX).contains(counters));

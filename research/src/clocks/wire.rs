@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_written_as_stamps_are() {
+    fn vectors_and_stamps_have_the_same_encoding() {
         let stamps = stamps(100, 40_000);
         let numbers =
             |stamp: &Stamp| stamp.counters().iter().map(|counter| u64::from(*counter)).collect::<Vec<_>>();

@@ -28,7 +28,7 @@ pub enum Estimate {
     Simple,
 }
 
-/// What one constituent filter was given in its two writable roles.
+/// The insertions into one constituent filter in its two writable roles.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Load {
     pub(super) as_future: Share,

@@ -59,7 +59,7 @@ impl PaperFilter {
     /// Algorithm 1: writes the id only if it tests negative; returns whether it was written.
     ///
     /// An id that is skipped because of a false positive is *not remembered*: it will be reported absent once the
-    /// ids it collided with are forgotten, although it was "inserted" less than the promised time ago.
+    /// ids it collided with are forgotten, although it was "inserted" less than the retention ago.
     pub fn insert_guarded(&mut self, id: Fingerprint, check: Check) -> bool {
         let absent = !self.contains(id, check);
         if absent {
@@ -79,7 +79,7 @@ impl PaperFilter {
         self.stack.contains(filter, Positions::new(id, &self.settings).iter())
     }
 
-    /// One refresh, now: drops the oldest filter, moves the others one role on, opens an empty future.
+    /// One refresh, now: drops the oldest filter, moves each other filter to its next role, opens an empty future.
     pub fn refresh(&mut self) {
         self.stack.shift();
         self.loads.pop_back();
@@ -88,7 +88,7 @@ impl PaperFilter {
         self.open_generation();
     }
 
-    /// Does the refreshes that are due at `now`, counted from the start, and returns how many that were. A time
+    /// Does the refreshes that are due at `now`, counted from the start, and returns their number. A time
     /// before an earlier one changes nothing.
     ///
     /// A new period counts from the next refresh on, as in the prototype, whose thread is asleep until then.
@@ -121,7 +121,7 @@ impl PaperFilter {
     }
 
     /// The age below which the paper promises to find an id: `(N + 1) t` (Sec. V-D). See the [module](super) for
-    /// when that is not kept; with a changing period it is the promise of the current numbers only.
+    /// the exceptions; with a changing period it holds for the current settings only.
     pub fn promised_retention(&self) -> Duration {
         let periods = u32::try_from(self.filters() - 1).unwrap_or(u32::MAX);
         self.settings.period.saturating_mul(periods)

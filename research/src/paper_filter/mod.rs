@@ -5,22 +5,21 @@
 //! `N` times *past*. An id is written into future and present; every period `t` the oldest filter is dropped, the
 //! others move one role on, and an empty one becomes the future.
 //!
-//! [`PaperFilter`] is that structure, on the storage of the rest of this crate: each constituent filter is one
-//! lane of a block of cache lines. [`Check`] holds the three membership checks, [`Estimate`] the paper's Eq. (3)
+//! [`PaperFilter`] is that structure, each constituent filter is an array of bits. [`Check`] holds the three membership checks, [`Estimate`] the paper's Eq. (3)
 //! beside the exact formula, [`Resizer`] is Algorithm 3.
 //!
 //! # Where it loses live ids
 //!
-//! The promise is that an id is found while it is younger than `(N + 1) t`. As published, it is broken in four
-//! ways. All four are kept, because the point is to measure them:
+//! The paper guarantees that an id is found while it is younger than `(N + 1) t`. As published, the filter violates
+//! this in four ways. All four are kept, because the figures measure them:
 //!
-//! * **Algorithm 2 as printed** ([`Check::Printed`]) never asks the oldest filter alone when `N > 1`: the `else if`
-//!   around the loop swallows that branch. The true retention is `N t`. [`Check::Text`] follows the paper's text
-//!   and Eq. (3), which do ask it.
+//! * **Algorithm 2 as printed** ([`Check::Printed`]) never checks the oldest filter alone when `N > 1`: the `else if`
+//!   around the loop hides that branch. The true retention is `N t`. [`Check::Text`] follows the paper's text
+//!   and Eq. (3), which do check it.
 //! * **Algorithm 1's guard** ([`PaperFilter::insert_guarded`]) does not store an id that already tests positive. If
 //!   that was a false positive, the id is forgotten as soon as the colliding ids are. [`PaperFilter::insert`] stores
 //!   always, as the authors' prototype does.
-//! * **Growing** ([`Resizer`]) appends empty filters behind the oldest one, which from then on is only asked
+//! * **Growing** ([`Resizer`]) appends empty filters behind the oldest one, which from then on is only checked
 //!   together with an empty neighbour: every id that lives in it alone is lost at once.
 //! * **Shrinking** ([`Resizer`]) drops the oldest filter whatever it holds.
 //!

@@ -1,4 +1,4 @@
-//! The four numbers an N-FBF is made of, and the reasons to refuse them.
+//! The parameters of an N-FBF, and the errors for invalid ones.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Settings {
     pub const HASHES_MAX: usize = 32;
     /// Fewest constituent filters: one of each role.
     pub const FILTERS_MIN: usize = 3;
-    /// Most constituent filters. The paper knows no bound; without one, Algorithm 3 doubles until memory is gone.
+    /// Most constituent filters. The paper has no bound; without one, Algorithm 3 doubles until memory is gone.
     pub const FILTERS_MAX: usize = 8192;
 
     pub(super) fn validate(&self) -> Result<(), PaperError> {
@@ -44,7 +44,7 @@ impl Settings {
     }
 }
 
-/// Why a filter of the paper could not be made or grown.
+/// Why a filter of the paper could not be created or grown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PaperError {
@@ -57,7 +57,7 @@ pub enum PaperError {
     },
     /// The allocator could not provide the filters.
     OutOfMemory {
-        /// The size that was asked for.
+        /// The requested size.
         bytes: usize,
     },
 }

@@ -12,19 +12,19 @@ use super::transfer::{CREDIT, DEBIT, Transfer};
 pub(crate) struct PostgresClient {
     client: Client,
     debit: Statement,
-    /// The last one that slept, with its text.
+    /// The prepared statement that sleeps, and its text.
     sleep: Option<(String, Statement)>,
 }
 
 impl PostgresClient {
-    pub(crate) async fn open(arena: &TestDatabases) -> Result<Self> {
-        let (client, connection) = tokio_postgres::connect(&arena.postgres, NoTls).await?;
+    pub(crate) async fn open(pair: &TestDatabases) -> Result<Self> {
+        let (client, connection) = tokio_postgres::connect(&pair.postgres, NoTls).await?;
         tokio::spawn(connection);
         let debit = client.prepare(DEBIT).await?;
         Ok(Self { client, debit, sleep: None })
     }
 
-    /// The work, in a transaction that stays open.
+    /// Executes the statements in a transaction that stays open.
     pub(crate) async fn work(&mut self, task: Transfer) -> Result<()> {
         self.run("BEGIN").await?;
         self.client.execute(&self.debit, &[&Transfer::AMOUNT, &task.from]).await?;
@@ -54,8 +54,8 @@ pub(crate) struct MariaDbClient {
 }
 
 impl MariaDbClient {
-    pub(crate) async fn open(arena: &TestDatabases) -> Result<Self> {
-        let options = Opts::from_url(&arena.mariadb).context("the URL of MariaDB")?;
+    pub(crate) async fn open(pair: &TestDatabases) -> Result<Self> {
+        let options = Opts::from_url(&pair.mariadb).context("the URL of MariaDB")?;
         // As in the adapter.
         let options = OptsBuilder::from_opts(options).prefer_socket(false).tcp_nodelay(true);
         let mut conn = Conn::new(options).await?;
@@ -63,7 +63,7 @@ impl MariaDbClient {
         Ok(Self { conn, credit, sleep: None })
     }
 
-    /// The work, in a transaction or branch that a statement opens.
+    /// Executes the statements in a transaction or branch that a statement opens.
     pub(crate) async fn work(&mut self, begin: &str, task: Transfer) -> Result<()> {
         self.run(begin).await?;
         self.conn.exec_drop(&self.credit, (Transfer::AMOUNT, task.to)).await?;

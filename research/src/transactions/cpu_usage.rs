@@ -15,7 +15,7 @@ pub(crate) struct CpuSeconds {
     pub(crate) own: f64,
 }
 
-/// Ticks of the clock that the system counts by.
+/// Clock ticks per second of the system's counters.
 const TICKS: f64 = 100.0;
 
 impl CpuSeconds {
@@ -30,10 +30,10 @@ impl CpuSeconds {
         let number = |word: &str| word.parse().unwrap_or(f64::NAN);
         let line: Vec<f64> =
             machine.lines().next().unwrap_or_default().split_whitespace().skip(1).map(number).collect();
-        // User, nice, system, not idle nor waiting for a disk, interrupts of both kinds.
+        // User, nice, system and interrupts; idle time and waits for a disk do not count.
         let machine: f64 =
             [0, 1, 2, 5, 6].map(|place| line.get(place).copied().unwrap_or(f64::NAN)).iter().sum();
-        // The name of the program is in brackets, and may have blanks in it.
+        // The name of the program is in brackets, and may contain spaces.
         let rest = own.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
         let words: Vec<f64> = rest.split_whitespace().skip(11).take(2).map(number).collect();
         let own: f64 = [0, 1].map(|place| words.get(place).copied().unwrap_or(f64::NAN)).iter().sum();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_processors_did_is_read_as_the_system_writes_it() {
+    fn processor_times_are_parsed() {
         let machine = "cpu  100 20 300 9999 8888 5 6 7 0 0\ncpu0 1 2 3";
         let own = "77 (a (strange name) S 1 2 3 4 5 6 7 8 9 10 250 150 0 0";
         let worked = CpuSeconds::read(machine, own);

@@ -19,7 +19,7 @@ pub(crate) struct TestDatabases {
 
 /// The databases of a run. Dropping this stops them.
 pub(crate) struct Databases {
-    arenas: Vec<TestDatabases>,
+    pairs: Vec<TestDatabases>,
     _servers: (Option<testbed::Postgres>, Vec<testbed::MariaDb>),
     /// For logs and registers: on the same disk as the databases.
     folder: tempfile::TempDir,
@@ -32,14 +32,14 @@ impl Databases {
         let folder = testbed::folder()?;
         if let Some((postgres, mariadb)) = &setting.databases {
             let (postgres, mariadb) = (postgres.clone(), mariadb.clone());
-            let arenas = vec![TestDatabases { postgres, mariadb, label: "as given" }];
-            return Ok(Self { arenas, _servers: (None, Vec::new()), folder });
+            let pairs = vec![TestDatabases { postgres, mariadb, label: "as given" }];
+            return Ok(Self { pairs, _servers: (None, Vec::new()), folder });
         }
         let install = "the databases are started from the system's packages (on Debian: postgresql, mariadb-server); or give --postgres and --mariadb";
         let many = [("max_connections", "700"), ("max_prepared_transactions", "400")];
         let postgres = testbed::Postgres::start(&folder.path().join("postgres"), &many).context(install)?;
         let mut mariadbs = Vec::new();
-        let mut arenas = Vec::new();
+        let mut pairs = Vec::new();
         for (binlog, label) in [(false, "binlog off"), (true, "binlog on")] {
             if binlog && !binlogs {
                 continue;
@@ -49,14 +49,14 @@ impl Databases {
             // A log large enough for the whole run, because a checkpoint would disturb one of the protocols.
             let settings = ["--max-connections=700", "--innodb-log-file-size=512M"];
             let mariadb = testbed::MariaDb::start(&place, binlog, &settings).context(install)?;
-            arenas.push(TestDatabases { postgres: postgres.url(), mariadb: mariadb.url(), label });
+            pairs.push(TestDatabases { postgres: postgres.url(), mariadb: mariadb.url(), label });
             mariadbs.push(mariadb);
         }
-        Ok(Self { arenas, _servers: (Some(postgres), mariadbs), folder })
+        Ok(Self { pairs, _servers: (Some(postgres), mariadbs), folder })
     }
 
-    pub(crate) fn arenas(&self) -> &[TestDatabases] {
-        &self.arenas
+    pub(crate) fn pairs(&self) -> &[TestDatabases] {
+        &self.pairs
     }
 
     pub(crate) fn folder(&self) -> &std::path::Path {

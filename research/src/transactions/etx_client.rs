@@ -1,4 +1,4 @@
-//! The client of e-Transactions: a complete coordinator, called as users call it.
+//! The client of e-Transactions: a complete coordinator, called through its public API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,8 +15,8 @@ use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_register::Registers;
 
 use super::databases::TestDatabases;
-use super::protocol::{Contender, PhaseTimes};
-use super::timed_resource::{TimedResource, Watch, take};
+use super::protocol::{PhaseTimes, ProtocolRunner};
+use super::timed_resource::{SharedStamps, TimedResource, take};
 use super::transfer::{CREDIT, DEBIT, Transfer};
 
 const POSTGRES: u8 = 0;
@@ -116,36 +116,36 @@ pub(crate) struct EtxClient<R> {
     /// Members of the registers that other servers would have.
     _others: Vec<Arc<R>>,
     procedure: Procedure,
-    watch: Option<Watch>,
+    stamps: Option<SharedStamps>,
     session: u128,
     /// One session per client.
     sequences: Vec<AtomicU32>,
 }
 
 impl<R: Registers> EtxClient<R> {
-    /// Servers with different `cluster`s share databases without knowing of each other. Watched, it can serve one client at a time.
+    /// Servers with different `cluster`s share databases without knowing of each other. Timed, it can serve one client at a time.
     /// The first of the registers is the server's own.
     pub(crate) async fn open(
-        arena: &TestDatabases,
+        pair: &TestDatabases,
         cluster: u32,
         procedure: Procedure,
         mut registers: Vec<Arc<R>>,
         clients: usize,
-        watched: bool,
+        timed: bool,
     ) -> Result<Self> {
         let settings = |name: &str, number| {
             let branches_max = clients.max(1);
             Settings { branches_max, ..Settings::new(name, cluster, number) }
         };
-        let postgres = Postgres::new(&arena.postgres, settings("postgres", POSTGRES))?;
+        let postgres = Postgres::new(&pair.postgres, settings("postgres", POSTGRES))?;
         postgres.ensure_schema().await?;
-        let mariadb = MariaDb::new(&arena.mariadb, settings("mariadb", MARIADB))?;
+        let mariadb = MariaDb::new(&pair.mariadb, settings("mariadb", MARIADB))?;
         mariadb.ensure_schema().await?;
-        let watch = watched.then(Watch::default);
+        let stamps = timed.then(SharedStamps::default);
         let resources: [Arc<dyn Resource>; 2] = [Arc::new(postgres), Arc::new(mariadb)];
-        let resources: Arc<[Arc<dyn Resource>]> = match &watch {
-            Some(watch) => Arc::from(resources.map(|resource| {
-                Arc::new(TimedResource { resource, watch: Arc::clone(watch) }) as Arc<dyn Resource>
+        let resources: Arc<[Arc<dyn Resource>]> = match &stamps {
+            Some(stamps) => Arc::from(resources.map(|resource| {
+                Arc::new(TimedResource { resource, stamps: Arc::clone(stamps) }) as Arc<dyn Resource>
             })),
             None => Arc::from(resources),
         };
@@ -159,12 +159,12 @@ impl<R: Registers> EtxClient<R> {
         // Dated, as a UUIDv7 is; the last bits count the clients.
         let session = (milliseconds << 80) | (0x7000_8000 << 48) | (random << 16 & 0xffff_ffff_ffff_0000);
         let sequences = (0..clients).map(|_| AtomicU32::new(1)).collect();
-        Ok(Self { server, _others: others, procedure, watch, session, sequences })
+        Ok(Self { server, _others: others, procedure, stamps, session, sequences })
     }
 }
 
 #[async_trait]
-impl<R: Registers> Contender for EtxClient<R> {
+impl<R: Registers> ProtocolRunner for EtxClient<R> {
     async fn transact(&self, client: usize, task: Transfer) -> Result<PhaseTimes> {
         let sequence = self.sequences.get(client).context("a client without a session")?;
         let id = RequestId {
@@ -173,13 +173,13 @@ impl<R: Registers> Contender for EtxClient<R> {
         };
         let request =
             ProcedureCall { procedure: self.procedure.name().to_owned(), parameters: task.encode() };
-        self.watch.as_ref().map(take);
-        let begun = Instant::now();
+        self.stamps.as_ref().map(take);
+        let started = Instant::now();
         let ending = self.server.issue(id, request, true).await?;
         let ended = Instant::now();
         if !matches!(ending, ClientOutcome::Answer(ProcedureResult::Done(_))) {
-            bail!("a transfer was answered by {ending:?}");
+            bail!("a transfer ended with {ending:?}");
         }
-        Ok(self.watch.as_ref().map(|watch| take(watch).parts(begun, ended)).unwrap_or_default())
+        Ok(self.stamps.as_ref().map(|stamps| take(stamps).parts(started, ended)).unwrap_or_default())
     }
 }

@@ -23,7 +23,7 @@ impl ForcedLog {
         file.write_all_at(&vec![0; BYTES], 0)?;
         file.sync_all()?;
         let (ask, asked) = channel();
-        let thread = std::thread::Builder::new().name("lab-log".into());
+        let thread = std::thread::Builder::new().name("research-log".into());
         thread.spawn(move || write_all(&file, &asked)).context("no thread for a log")?;
         Ok(Self { ask })
     }
@@ -37,7 +37,7 @@ impl ForcedLog {
 }
 
 /// One sync for all records that arrived during the last one. An error ends the thread, and waiting callers
-/// notice.
+/// get an error.
 fn write_all(file: &File, asked: &Receiver<(Vec<u8>, oneshot::Sender<()>)>) {
     let mut at = 0;
     let mut block = Vec::with_capacity(BLOCK);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_answered_is_in_the_file() {
+    async fn confirmed_records_are_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let log = ForcedLog::open(&path).unwrap();

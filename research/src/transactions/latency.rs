@@ -42,7 +42,7 @@ const WARM_UP: usize = 10;
 
 /// The result of one protocol at one duration of SQL.
 pub(crate) struct Row {
-    pub(crate) arena: &'static str,
+    pub(crate) mariadb: &'static str,
     pub(crate) sql_ms: u32,
     pub(crate) protocol: Protocol,
     pub(crate) summary: Summary,
@@ -61,46 +61,39 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let turns = |(_, long, quick): &(u32, usize, usize)| if setting.quick { *quick } else { *long };
     let weight = |stage: &(u32, usize, usize)| turns(stage) * (stage.0 as usize + 3);
-    meter.expect(databases.arenas().len() * STAGES.iter().map(weight).sum::<usize>());
+    meter.expect(databases.pairs().len() * STAGES.iter().map(weight).sum::<usize>());
     let mut rows = Vec::new();
-    for (place, arena) in databases.arenas().iter().enumerate() {
-        let folder = databases.folder().join(format!("arena-{place}"));
-        let entrants = runtime.block_on(async {
-            arena.prepare().await?;
+    for (place, pair) in databases.pairs().iter().enumerate() {
+        let folder = databases.folder().join(format!("pair-{place}"));
+        let participants = runtime.block_on(async {
+            pair.prepare().await?;
             // Coordinators of the previous databases still run, and both use the same PostgreSQL.
             let cluster = 1 + (place * PROTOCOLS.len()) as u32;
-            SetupOptions { arena, folder: &folder, clients: 1, cluster, watched: true }
-                .line_up(PROTOCOLS)
-                .await
+            SetupOptions { pair, folder: &folder, clients: 1, cluster, timed: true }.start(PROTOCOLS).await
         })?;
         for stage in STAGES {
-            let work = measure(&entrants, arena, stage.0, turns(stage), || meter.steps(stage.0 as usize + 3));
+            let work =
+                measure(&participants, pair, stage.0, turns(stage), || meter.steps(stage.0 as usize + 3));
             rows.extend(runtime.block_on(work)?);
         }
     }
     runtime.shutdown_background();
-    let told = told(&rows);
-    Ok(Outcome {
-        table: table(&rows),
-        chart: latency_chart::of(&rows),
-        finding: finding(&rows),
-        more: Vec::new(),
-        told,
-    })
+    let outcome = Outcome::new(table(&rows), latency_chart::of(&rows), finding(&rows));
+    Ok(Outcome { text: text(&rows), ..outcome })
 }
 
 /// Turns at one duration of SQL: every protocol runs once per turn.
 async fn measure(
-    entrants: &[Participant],
-    arena: &TestDatabases,
+    participants: &[Participant],
+    pair: &TestDatabases,
     sql_ms: u32,
     turns: usize,
     mut step: impl FnMut(),
 ) -> Result<Vec<Row>> {
     let mut rng = Rng::new(u64::from(sql_ms) + 1);
-    let mut order: Vec<usize> = (0..entrants.len()).collect();
-    let mut times = vec![Vec::with_capacity(turns); entrants.len()];
-    let mut parts: Vec<Vec<PhaseTimes>> = vec![Vec::with_capacity(turns); entrants.len()];
+    let mut order: Vec<usize> = (0..participants.len()).collect();
+    let mut times = vec![Vec::with_capacity(turns); participants.len()];
+    let mut parts: Vec<Vec<PhaseTimes>> = vec![Vec::with_capacity(turns); participants.len()];
     let warm_up = WARM_UP.min(turns / 2 + 1);
     let before = cpu_usage::average();
     for turn in 0..warm_up + turns {
@@ -108,14 +101,14 @@ async fn measure(
         for place in &order {
             let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
             let task = Transfer { from, to, sql_ms };
-            let contender = Arc::clone(&entrants[*place].contender);
+            let runner = Arc::clone(&participants[*place].runner);
             // As a task of the runtime, like a request to a server.
             let work = tokio::spawn(async move {
-                let begun = Instant::now();
-                (contender.transact(0, task).await, begun.elapsed())
+                let started = Instant::now();
+                (runner.transact(0, task).await, started.elapsed())
             });
-            let (split, took) = work.await.context("a transfer broke off")?;
-            let split = split.with_context(|| entrants[*place].protocol.name())?;
+            let (split, took) = work.await.context("a transfer panicked")?;
+            let split = split.with_context(|| participants[*place].protocol.name())?;
             if turn >= warm_up {
                 times[*place].push(took.as_secs_f64() * 1_000.0);
                 parts[*place].push(split);
@@ -127,11 +120,11 @@ async fn measure(
     }
     let load = (before, cpu_usage::average());
     let of = |protocol: Protocol| {
-        let place = entrants.iter().position(|entrant| entrant.protocol == protocol);
+        let place = participants.iter().position(|participant| participant.protocol == protocol);
         place.map(|place| times[place].as_slice()).unwrap_or_default()
     };
-    let row = |(place, entrant): (usize, &Participant)| {
-        let Participant { protocol, .. } = *entrant;
+    let row = |(place, participant): (usize, &Participant)| {
+        let Participant { protocol, .. } = *participant;
         let over =
             |other: Protocol| (protocol.databases() == 2).then(|| median_ratio(&times[place], of(other)));
         let part = |choose: fn(&PhaseTimes) -> std::time::Duration| {
@@ -140,7 +133,7 @@ async fn measure(
             )
         };
         Row {
-            arena: arena.label,
+            mariadb: pair.label,
             sql_ms,
             protocol,
             summary: summary(&times[place]),
@@ -151,7 +144,7 @@ async fn measure(
             load,
         }
     };
-    Ok(entrants.iter().enumerate().map(row).collect())
+    Ok(participants.iter().enumerate().map(row).collect())
 }
 
 fn table(rows: &[Row]) -> Table {
@@ -187,7 +180,7 @@ fn table(rows: &[Row]) -> Table {
     for row in rows {
         let Summary { samples, median, quartiles, p99, mean } = row.summary;
         let mut cells = vec![
-            Cell::Text(row.arena),
+            Cell::Text(row.mariadb),
             Cell::Count(row.protocol.databases()),
             Cell::Count(u64::from(row.sql_ms)),
             Cell::Text(row.protocol.csv_name()),
@@ -209,12 +202,12 @@ fn table(rows: &[Row]) -> Table {
 }
 
 /// A table per duration of SQL, then the targets.
-fn told(rows: &[Row]) -> Vec<String> {
+fn text(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
-    for group in rows.chunk_by(|one, other| one.arena == other.arena && one.sql_ms == other.sql_ms) {
-        let Some(Row { arena, sql_ms, summary, load, .. }) = group.first() else { continue };
+    for group in rows.chunk_by(|one, other| one.mariadb == other.mariadb && one.sql_ms == other.sql_ms) {
+        let Some(Row { mariadb, sql_ms, summary, load, .. }) = group.first() else { continue };
         lines.push(format!(
-            "MariaDB {arena}, {sql_ms} ms of SQL: {} turns, load {:.2} to {:.2}; ms, 90 % intervals",
+            "MariaDB {mariadb}, {sql_ms} ms of SQL: {} turns, load {:.2} to {:.2}; ms, 90 % intervals",
             summary.samples, load.0, load.1
         ));
         lines.push(format!(
@@ -256,17 +249,17 @@ fn told(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// How much more, in words that are short.
+/// The increase as short text.
 pub(crate) fn percent(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
 fn finding(rows: &[Row]) -> Finding {
-    let arena = rows.first().map_or("", |row| row.arena);
+    let mariadb = rows.first().map_or("", |row| row.mariadb);
     let of = |protocol: Protocol, sql_ms: u32| {
-        rows.iter().find(|row| row.arena == arena && row.protocol == protocol && row.sql_ms == sql_ms)
+        rows.iter().find(|row| row.mariadb == mariadb && row.protocol == protocol && row.sql_ms == sql_ms)
     };
-    let tell = |sql_ms: u32| {
+    let medians = |sql_ms: u32| {
         let one = |protocol: Protocol| {
             of(protocol, sql_ms).map_or(String::new(), |row| {
                 format!(
@@ -287,13 +280,13 @@ fn finding(rows: &[Row]) -> Finding {
     Finding {
         paper_says: "217.4 ms without a protocol, 252.3 ms (+16 %) with e-Transactions, 266.5 ms (+23 %) with two-phase commit, of which 187 ms are SQL (Fig. 8)".into(),
         we_measure: format!(
-            "two databases, MariaDB with {arena}, medians in ms: with 187 ms of SQL {}; with 10 ms {}",
-            tell(187),
-            tell(10)
+            "two databases, MariaDB with {mariadb}, medians in ms: with 187 ms of SQL {}; with 10 ms {}",
+            medians(187),
+            medians(10)
         ),
-        why_they_differ: "there a forced write took 12.6 ms and a prepare 19 to 21, so what is saved is a large part; here both take less than one. There the registers are in \
-                          memory and the two-phase commit forces its log twice; beside a rival that forces it once there is little to save, and what is left is one write that is as \
-                          durable as the rival's"
+        why_they_differ: "in the paper a forced write took 12.6 ms and a prepare 19 to 21 ms, so a saved write is a large part; here both take less than 1 ms. The paper's \
+                          registers are in memory and its two-phase commit forces its log twice; a two-phase commit that forces it once leaves little to save: both \
+                          protocols make one durable write"
             .into(),
     }
 }

@@ -4,13 +4,13 @@ use super::latency::Row;
 use super::protocol::Protocol;
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 
-const TITLE: &str = "What exactly-once costs a request, over two plain commits";
+const TITLE: &str = "Latency that exactly-once adds to two plain commits";
 
 /// Of the first MariaDB, both databases.
 pub(crate) fn of(rows: &[Row]) -> Chart {
-    let arena = rows.first().map_or("", |row| row.arena);
+    let mariadb = rows.first().map_or("", |row| row.mariadb);
     let rows: Vec<&Row> =
-        rows.iter().filter(|row| row.arena == arena && row.protocol.databases() == 2).collect();
+        rows.iter().filter(|row| row.mariadb == mariadb && row.protocol.databases() == 2).collect();
     let mut protocols: Vec<Protocol> = Vec::new();
     for row in &rows {
         if row.protocol != Protocol::Baseline && !protocols.contains(&row.protocol) {

@@ -9,7 +9,7 @@ use super::transfer::Transfer;
 
 /// A protocol on a set of databases.
 #[async_trait]
-pub(crate) trait Contender: Send + Sync {
+pub(crate) trait ProtocolRunner: Send + Sync {
     /// Executes a transfer for one of the clients, from request to response.
     async fn transact(&self, client: usize, task: Transfer) -> Result<PhaseTimes>;
 }

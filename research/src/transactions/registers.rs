@@ -10,7 +10,7 @@ use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings};
 use jeton_wal::disk::RealDisk;
 
 /// Maximum time for three members to elect a leader.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A log on disk, synced before each response.
 pub(crate) fn embedded(folder: &Path) -> Result<EmbeddedRegisters<RealDisk>> {
@@ -31,12 +31,12 @@ pub(crate) fn three(folder: Option<&Path>) -> Result<Vec<Arc<RaftRegisters>>> {
             Some(folder) => Durability::Disk(folder.join(format!("member-{id}"))),
             None => Durability::Memory,
         };
-        let secret = Secret::new("known to all members of the lab");
+        let secret = Secret::new("known to all members of the test cluster");
         let settings = Settings::new(id, addresses.clone(), secret, durability);
         members.push(Arc::new(RaftRegisters::open(settings).context("a member does not open")?));
     }
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    let started = Instant::now();
+    while started.elapsed() < ELECTION_TIMEOUT {
         let leader = members.iter().find_map(|member| member.leader());
         if let Some(leader) = leader.filter(|_| members.iter().all(|member| member.is_voter())) {
             members.rotate_left(leader as usize - 1);
@@ -44,5 +44,5 @@ pub(crate) fn three(folder: Option<&Path>) -> Result<Vec<Arc<RaftRegisters>>> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    bail!("three members of a majority do not find each other within {PATIENCE:?}")
+    bail!("three members elect no leader within {ELECTION_TIMEOUT:?}")
 }

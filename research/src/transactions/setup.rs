@@ -7,19 +7,19 @@ use anyhow::Result;
 
 use super::databases::TestDatabases;
 use super::etx_client::{EtxClient, Procedure};
-use super::protocol::{Contender, Protocol};
+use super::protocol::{Protocol, ProtocolRunner};
 use super::registers;
 use super::two_phase_commit::TwoPhaseCommit;
 
 /// A protocol, ready to run.
 pub(crate) struct Participant {
     pub(crate) protocol: Protocol,
-    pub(crate) contender: Arc<dyn Contender>,
+    pub(crate) runner: Arc<dyn ProtocolRunner>,
 }
 
 /// Options of the setup.
 pub(crate) struct SetupOptions<'a> {
-    pub(crate) arena: &'a TestDatabases,
+    pub(crate) pair: &'a TestDatabases,
     /// For logs and registers.
     pub(crate) folder: &'a Path,
     pub(crate) clients: usize,
@@ -27,22 +27,22 @@ pub(crate) struct SetupOptions<'a> {
     /// coordinator aborts branches of unknown incarnations of its own cluster.
     pub(crate) cluster: u32,
     /// Whether to record the time of each phase; then there is one client.
-    pub(crate) watched: bool,
+    pub(crate) timed: bool,
 }
 
 impl SetupOptions<'_> {
-    pub(crate) async fn line_up(&self, protocols: &[Protocol]) -> Result<Vec<Participant>> {
+    pub(crate) async fn start(&self, protocols: &[Protocol]) -> Result<Vec<Participant>> {
         std::fs::create_dir_all(self.folder)?;
-        let mut entrants = Vec::new();
+        let mut participants = Vec::new();
         for (place, protocol) in protocols.iter().enumerate() {
-            let contender = self.contender(*protocol, self.cluster + place as u32).await?;
-            entrants.push(Participant { protocol: *protocol, contender });
+            let runner = self.runner(*protocol, self.cluster + place as u32).await?;
+            participants.push(Participant { protocol: *protocol, runner });
         }
-        Ok(entrants)
+        Ok(participants)
     }
 
-    async fn contender(&self, protocol: Protocol, cluster: u32) -> Result<Arc<dyn Contender>> {
-        let Self { arena, folder, clients, watched, .. } = *self;
+    async fn runner(&self, protocol: Protocol, cluster: u32) -> Result<Arc<dyn ProtocolRunner>> {
+        let Self { pair, folder, clients, timed, .. } = *self;
         let procedure = match protocol {
             Protocol::EtxLastAgent => Procedure::LastAgent,
             Protocol::EtxPostgres => Procedure::Postgres,
@@ -56,19 +56,19 @@ impl SetupOptions<'_> {
             | Protocol::PresumedAbort
             | Protocol::PostgresPlain
             | Protocol::MariaDbPlain => {
-                Arc::new(TwoPhaseCommit::open(protocol, arena, folder, clients).await?)
+                Arc::new(TwoPhaseCommit::open(protocol, pair, folder, clients).await?)
             }
             Protocol::EtxMemory | Protocol::EtxRaft => {
                 let folder = (protocol == Protocol::EtxRaft).then_some(place);
                 // They have their own runtime, which cannot start within another one.
                 let members =
                     tokio::task::spawn_blocking(move || registers::three(folder.as_deref())).await??;
-                Arc::new(EtxClient::open(arena, cluster, procedure, members, clients, watched).await?)
+                Arc::new(EtxClient::open(pair, cluster, procedure, members, clients, timed).await?)
             }
             // Coordinators with decisions in a database have unused registers.
             _ => {
                 let registers = vec![Arc::new(registers::embedded(&place)?)];
-                Arc::new(EtxClient::open(arena, cluster, procedure, registers, clients, watched).await?)
+                Arc::new(EtxClient::open(pair, cluster, procedure, registers, clients, timed).await?)
             }
         })
     }

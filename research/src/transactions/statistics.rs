@@ -69,7 +69,7 @@ fn t90(count: usize) -> f64 {
     match FEW.get(count.saturating_sub(1)) {
         Some(quantile) if count > 1 => *quantile,
         Some(_) => 0.0,
-        // Within a hundredth from here on.
+        // From here on the error is below 0.01.
         None => Z90 * (1.0 + 1.0 / count as f64),
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_of_what_is_twice_as_long_is_two() {
+    fn times_twice_as_long_have_the_ratio_two() {
         let short: Vec<f64> = (0..200).map(|turn| 10.0 + f64::from(turn % 7)).collect();
         let long: Vec<f64> = short.iter().map(|time| time * 2.0).collect();
         let Estimate { value, low, high } = median_ratio(&long, &short);

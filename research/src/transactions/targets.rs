@@ -19,7 +19,7 @@ fn bar(what: &str, ratio: Estimate, limit: f64) -> String {
 pub(crate) fn latency(rows: &[Row]) -> Vec<String> {
     let mut lines = vec!["What was to be reached:".to_owned()];
     for row in rows.iter().filter(|row| row.protocol.is_etx()) {
-        let who = format!("{}, {} ms of SQL, {}", row.arena, row.sql_ms, row.protocol.name());
+        let who = format!("{}, {} ms of SQL, {}", row.mariadb, row.sql_ms, row.protocol.name());
         if let Some(ratio) = row.over_nothing {
             lines.push(bar(&format!("{who}, to 2PC presumed nothing"), ratio, 1.0));
         }

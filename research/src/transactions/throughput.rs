@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::databases::Databases;
 use super::latency::percent;
-use super::protocol::{Contender, Protocol};
+use super::protocol::{Protocol, ProtocolRunner};
 use super::setup::{Participant, SetupOptions};
 use super::statistics::{Estimate, mean, rate_ratio};
 use super::transfer::{ACCOUNTS, Transfer};
@@ -61,50 +61,50 @@ pub(crate) struct Row {
 
 pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     let databases = Databases::open(setting, false)?;
-    let arena = databases.arenas().first().context("no databases")?;
+    let pair = databases.pairs().first().context("no databases")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let (rounds, turn) = if setting.quick { QUICK } else { LONG };
     meter.expect(CLIENTS.len() * rounds * PROTOCOLS.len());
-    let entrants = runtime.block_on(async {
-        arena.prepare().await?;
+    let participants = runtime.block_on(async {
+        pair.prepare().await?;
         let folder = databases.folder();
-        let terms = SetupOptions { arena, folder, clients: CLIENTS_MAX, cluster: 1, watched: false };
-        terms.line_up(PROTOCOLS).await
+        let options = SetupOptions { pair, folder, clients: CLIENTS_MAX, cluster: 1, timed: false };
+        options.start(PROTOCOLS).await
     })?;
     // Two-phase commit has its connections; the adapters open theirs on demand.
-    for Participant { protocol, contender } in &entrants {
-        let warming = take_turn(contender, CLIENTS_MAX, WARM_UP, 0);
+    for Participant { protocol, runner } in &participants {
+        let warming = take_turn(runner, CLIENTS_MAX, WARM_UP, 0);
         runtime.block_on(warming).with_context(|| protocol.name())?;
     }
     let mut rows = Vec::new();
     for clients in CLIENTS {
-        let work = measure(&entrants, *clients, rounds, turn, || meter.step());
+        let work = measure(&participants, *clients, rounds, turn, || meter.step());
         rows.extend(runtime.block_on(work)?);
     }
     runtime.shutdown_background();
-    let told = told(&rows, rounds, turn);
-    Ok(Outcome { table: table(&rows), chart: chart(&rows), finding: finding(&rows), more: Vec::new(), told })
+    let outcome = Outcome::new(table(&rows), chart(&rows), finding(&rows));
+    Ok(Outcome { text: text(&rows, rounds, turn), ..outcome })
 }
 
 async fn measure(
-    entrants: &[Participant],
+    participants: &[Participant],
     clients: usize,
     rounds: usize,
     turn: Duration,
     mut step: impl FnMut(),
 ) -> Result<Vec<Row>> {
     let mut rng = Rng::new(clients as u64);
-    let mut order: Vec<usize> = (0..entrants.len()).collect();
-    let mut rates = vec![Vec::with_capacity(rounds); entrants.len()];
-    let mut processors = vec![(0.0, 0.0); entrants.len()];
+    let mut order: Vec<usize> = (0..participants.len()).collect();
+    let mut rates = vec![Vec::with_capacity(rounds); participants.len()];
+    let mut processors = vec![(0.0, 0.0); participants.len()];
     let before = cpu_usage::average();
     for round in 0..rounds {
         rng.shuffle(&mut order);
         for place in &order {
-            let seed = (round * entrants.len() + place) as u64;
-            let entrant = &entrants[*place];
-            let turn = take_turn(&entrant.contender, clients, turn, seed).await;
-            let Turn { rate, processors: (all, own) } = turn.with_context(|| entrant.protocol.name())?;
+            let seed = (round * participants.len() + place) as u64;
+            let participant = &participants[*place];
+            let turn = take_turn(&participant.runner, clients, turn, seed).await;
+            let Turn { rate, processors: (all, own) } = turn.with_context(|| participant.protocol.name())?;
             rates[*place].push(rate);
             processors[*place].0 += all / rounds as f64;
             processors[*place].1 += own / rounds as f64;
@@ -113,26 +113,26 @@ async fn measure(
     }
     let load = (before, cpu_usage::average());
     let of = |protocol: Protocol| {
-        let place = entrants.iter().position(|entrant| entrant.protocol == protocol);
+        let place = participants.iter().position(|participant| participant.protocol == protocol);
         place.map(|place| rates[place].as_slice()).unwrap_or_default()
     };
-    let row = |(place, entrant): (usize, &Participant)| {
-        let Participant { protocol, .. } = *entrant;
-        let rival = rival_of(protocol);
+    let row = |(place, participant): (usize, &Participant)| {
+        let Participant { protocol, .. } = *participant;
+        let reference = reference_of(protocol);
         Row {
             clients,
             protocol,
             rate: mean(&rates[place]),
-            ratio: rate_ratio(&rates[place], of(rival)),
+            ratio: rate_ratio(&rates[place], of(reference)),
             processors: processors[place],
             load,
         }
     };
-    Ok(entrants.iter().enumerate().map(row).collect())
+    Ok(participants.iter().enumerate().map(row).collect())
 }
 
 /// The protocol for comparison.
-pub(crate) fn rival_of(protocol: Protocol) -> Protocol {
+pub(crate) fn reference_of(protocol: Protocol) -> Protocol {
     match protocol.baseline() {
         Protocol::Baseline => Protocol::PresumedAbort,
         plain => plain,
@@ -149,7 +149,7 @@ struct Turn {
 
 /// Runs the clients in a closed loop.
 async fn take_turn(
-    contender: &Arc<dyn Contender>,
+    runner: &Arc<dyn ProtocolRunner>,
     clients: usize,
     turn: Duration,
     seed: u64,
@@ -157,14 +157,13 @@ async fn take_turn(
     let (counting, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let working: Vec<_> = (0..clients)
         .map(|client| {
-            let (contender, counting, stop) =
-                (Arc::clone(contender), Arc::clone(&counting), Arc::clone(&stop));
+            let (runner, counting, stop) = (Arc::clone(runner), Arc::clone(&counting), Arc::clone(&stop));
             tokio::spawn(async move {
                 let mut rng = Rng::new(seed << 16 | client as u64);
                 let mut done = 0_u64;
                 while !stop.load(Ordering::Relaxed) {
                     let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
-                    contender.transact(client, Transfer { from, to, sql_ms: 0 }).await?;
+                    runner.transact(client, Transfer { from, to, sql_ms: 0 }).await?;
                     // Transfers that end after the turn do not count.
                     let counts = counting.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
                     done += u64::from(counts);
@@ -174,11 +173,11 @@ async fn take_turn(
         })
         .collect();
     tokio::time::sleep(WARM_UP).await;
-    let (begun, before) = (Instant::now(), cpu_usage::CpuSeconds::now());
+    let (started, before) = (Instant::now(), cpu_usage::CpuSeconds::now());
     counting.store(true, Ordering::Relaxed);
     tokio::time::sleep(turn).await;
     stop.store(true, Ordering::Relaxed);
-    let (took, worked) = (begun.elapsed(), cpu_usage::CpuSeconds::now().since(before));
+    let (took, worked) = (started.elapsed(), cpu_usage::CpuSeconds::now().since(before));
     let mut done = 0;
     for client in working {
         done += client.await.context("a client broke off")??;
@@ -211,7 +210,7 @@ fn table(rows: &[Row]) -> Table {
             Cell::Text(protocol.csv_name()),
         ];
         cells.extend([rate.value, rate.low, rate.high].map(|rate| Cell::Number(rate, 1)));
-        cells.push(Cell::Text(rival_of(*protocol).csv_name()));
+        cells.push(Cell::Text(reference_of(*protocol).csv_name()));
         cells.extend([ratio.value, ratio.low, ratio.high].map(|ratio| Cell::Number(ratio, 4)));
         cells.extend([processors.0, processors.1].map(|time| Cell::Number(time, 0)));
         cells.extend([load.0, load.1].map(|load| Cell::Number(load, 2)));
@@ -220,7 +219,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn told(rows: &[Row], rounds: usize, turn: Duration) -> Vec<String> {
+fn text(rows: &[Row], rounds: usize, turn: Duration) -> Vec<String> {
     let mut lines = Vec::new();
     for group in rows.chunk_by(|one, other| one.clients == other.clients) {
         let Some(Row { clients, load, .. }) = group.first() else { continue };
@@ -237,7 +236,7 @@ fn told(rows: &[Row], rounds: usize, turn: Duration) -> Vec<String> {
                 ratio.value,
                 ratio.low,
                 ratio.high,
-                rival_of(*protocol).name(),
+                reference_of(*protocol).name(),
                 processors.0,
                 processors.1
             ));
@@ -289,15 +288,20 @@ fn finding(rows: &[Row]) -> Finding {
         .iter()
         .filter(|row| row.clients == CLIENTS_MAX && row.protocol.is_etx())
         .map(|Row { protocol, rate, ratio, .. }| {
-            let rival = rival_of(*protocol).name();
-            format!("{} {:.0} a second ({} to {rival})", protocol.name(), rate.value, percent(ratio.value))
+            let reference = reference_of(*protocol).name();
+            format!(
+                "{} {:.0} a second ({} to {reference})",
+                protocol.name(),
+                rate.value,
+                percent(ratio.value)
+            )
         })
         .collect();
     Finding {
-        paper_says: "nothing: it measures one client".into(),
+        paper_says: "nothing: the paper measures one client".into(),
         we_measure: format!("{CLIENTS_MAX} clients: {}", most.join(", ")),
-        why_they_differ: "with many clients the disk is shared by group commit in all logs, of databases, registers and rival alike, and what counts is the work of \
-                          the processors: the marks of e-Transactions are statements that two-phase commit does without"
+        why_they_differ: "with many clients all logs use group commit, so processor time limits the rate: e-Transactions execute statements \
+                          for their commit markers, which two-phase commit does not have"
             .into(),
     }
 }

@@ -22,13 +22,13 @@ pub(crate) struct PhaseStamps {
 
 impl PhaseStamps {
     /// The parts of a transaction that began and ended then.
-    pub(crate) fn parts(self, begun: Instant, ended: Instant) -> PhaseTimes {
-        let sql = self.sql.unwrap_or(begun);
+    pub(crate) fn parts(self, started: Instant, ended: Instant) -> PhaseTimes {
+        let sql = self.sql.unwrap_or(started);
         let prepared = self.prepare.unwrap_or(sql);
         // Without a branch to commit afterwards, the commit that decides counts as a commit.
         let decided = self.commit.unwrap_or(prepared);
         PhaseTimes {
-            sql: sql - begun,
+            sql: sql - started,
             prepare: prepared - sql,
             decide: decided - prepared,
             commit: ended - decided,
@@ -37,25 +37,25 @@ impl PhaseStamps {
 }
 
 /// Shared by all databases of a server.
-pub(crate) type Watch = Arc<Mutex<PhaseStamps>>;
+pub(crate) type SharedStamps = Arc<Mutex<PhaseStamps>>;
 
-pub(crate) fn take(watch: &Watch) -> PhaseStamps {
-    std::mem::take(&mut *lock(watch))
+pub(crate) fn take(stamps: &SharedStamps) -> PhaseStamps {
+    std::mem::take(&mut *lock(stamps))
 }
 
-fn lock(watch: &Watch) -> MutexGuard<'_, PhaseStamps> {
+fn lock(stamps: &SharedStamps) -> MutexGuard<'_, PhaseStamps> {
     // No code panics while holding it.
-    watch.lock().unwrap_or_else(PoisonError::into_inner)
+    stamps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) struct TimedResource {
     pub(crate) resource: Arc<dyn Resource>,
-    pub(crate) watch: Watch,
+    pub(crate) stamps: SharedStamps,
 }
 
 struct TimedBranch {
     branch: Box<dyn Branch>,
-    watch: Watch,
+    stamps: SharedStamps,
 }
 
 #[async_trait]
@@ -74,7 +74,7 @@ impl Resource for TimedResource {
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let branch = self.resource.begin(attempt).await?;
-        Ok(Box::new(TimedBranch { branch, watch: Arc::clone(&self.watch) }))
+        Ok(Box::new(TimedBranch { branch, stamps: Arc::clone(&self.stamps) }))
     }
 
     async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
@@ -122,14 +122,14 @@ impl Branch for TimedBranch {
     }
 
     async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<QueryResult, ResourceError> {
-        let answer = self.branch.execute(statement, parameters).await;
-        lock(&self.watch).sql = Some(Instant::now());
-        answer
+        let result = self.branch.execute(statement, parameters).await;
+        lock(&self.stamps).sql = Some(Instant::now());
+        result
     }
 
     async fn vote(&mut self) -> Vote {
         let vote = self.branch.vote().await;
-        lock(&self.watch).prepare = Some(Instant::now());
+        lock(&self.stamps).prepare = Some(Instant::now());
         vote
     }
 
@@ -138,7 +138,7 @@ impl Branch for TimedBranch {
     }
 
     async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
-        lock(&self.watch).commit.get_or_insert_with(Instant::now);
+        lock(&self.stamps).commit.get_or_insert_with(Instant::now);
         self.branch.decide(outcome).await
     }
 }

@@ -1,4 +1,4 @@
-//! The work that all protocols do: a transfer, and the time that its statements take.
+//! The transfer that all protocols execute, and the duration of its statements.
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_read_as_written_and_sleeps_only_if_told() {
+    fn a_transfer_round_trips_and_sleeps_only_on_request() {
         let task = Transfer { from: 3, to: 9_999, sql_ms: 187 };
         assert_eq!(Transfer::decode(&task.encode()).unwrap(), task);
         assert_eq!(task.postgres_sleep().unwrap(), "SELECT 1 FROM pg_sleep(0.187)");

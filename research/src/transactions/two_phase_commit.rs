@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use super::client::{MariaDbClient, PostgresClient};
 use super::databases::TestDatabases;
 use super::forced_log::ForcedLog;
-use super::protocol::{Contender, PhaseTimes, Protocol};
+use super::protocol::{PhaseTimes, Protocol, ProtocolRunner};
 use super::transfer::Transfer;
 
 /// A protocol for comparison, with sessions for each client.
@@ -35,7 +35,7 @@ enum Kind {
 impl TwoPhaseCommit {
     pub(crate) async fn open(
         protocol: Protocol,
-        arena: &TestDatabases,
+        pair: &TestDatabases,
         folder: &Path,
         clients: usize,
     ) -> Result<Self> {
@@ -52,8 +52,7 @@ impl TwoPhaseCommit {
         };
         let mut sessions = Vec::with_capacity(clients);
         for _ in 0..clients {
-            sessions
-                .push(Mutex::new((PostgresClient::open(arena).await?, MariaDbClient::open(arena).await?)));
+            sessions.push(Mutex::new((PostgresClient::open(pair).await?, MariaDbClient::open(pair).await?)));
         }
         // Two runs on the same databases never use the same names.
         let number = AtomicU64::new(getrandom::u64().context("no random number")? >> 1);
@@ -62,55 +61,55 @@ impl TwoPhaseCommit {
 }
 
 #[async_trait]
-impl Contender for TwoPhaseCommit {
+impl ProtocolRunner for TwoPhaseCommit {
     async fn transact(&self, client: usize, task: Transfer) -> Result<PhaseTimes> {
         let session = self.sessions.get(client).context("a client without a session")?;
         let (postgres, mariadb) = &mut *session.lock().await;
-        let begun = Instant::now();
+        let started = Instant::now();
         match &self.kind {
             Kind::PostgresAlone => {
                 postgres.work(task).await?;
-                let sql = begun.elapsed();
+                let sql = started.elapsed();
                 postgres.run("COMMIT").await?;
-                Ok(PhaseTimes { sql, commit: begun.elapsed() - sql, ..PhaseTimes::default() })
+                Ok(PhaseTimes { sql, commit: started.elapsed() - sql, ..PhaseTimes::default() })
             }
             Kind::MariaDbAlone => {
                 mariadb.work("START TRANSACTION", task).await?;
-                let sql = begun.elapsed();
+                let sql = started.elapsed();
                 mariadb.run("COMMIT").await?;
-                Ok(PhaseTimes { sql, commit: begun.elapsed() - sql, ..PhaseTimes::default() })
+                Ok(PhaseTimes { sql, commit: started.elapsed() - sql, ..PhaseTimes::default() })
             }
             Kind::Two => {
                 tokio::try_join!(postgres.work(task), mariadb.work("START TRANSACTION", task))?;
-                let sql = begun.elapsed();
+                let sql = started.elapsed();
                 tokio::try_join!(postgres.run("COMMIT"), mariadb.run("COMMIT"))?;
-                Ok(PhaseTimes { sql, commit: begun.elapsed() - sql, ..PhaseTimes::default() })
+                Ok(PhaseTimes { sql, commit: started.elapsed() - sql, ..PhaseTimes::default() })
             }
             Kind::TwoPhase { log, forces_start } => {
-                let name = format!("lab-{:016x}", self.number.fetch_add(1, Ordering::Relaxed));
+                let name = format!("research-{:016x}", self.number.fetch_add(1, Ordering::Relaxed));
                 let start = format!("XA START '{name}'");
                 tokio::try_join!(postgres.work(task), mariadb.work(&start, task))?;
-                let sql = begun.elapsed();
+                let sql = started.elapsed();
                 if *forces_start {
                     log.force(format!("start {name}: PostgreSQL, MariaDB\n").into()).await?;
                 }
-                let started = begun.elapsed();
+                let logged = started.elapsed();
                 let (to_postgres, to_mariadb) = (
                     format!("PREPARE TRANSACTION '{name}'"),
                     format!("XA END '{name}'; XA PREPARE '{name}'"),
                 );
                 tokio::try_join!(postgres.run(&to_postgres), mariadb.run(&to_mariadb))?;
-                let prepared = begun.elapsed();
+                let prepared = started.elapsed();
                 log.force(format!("commit {name}: PostgreSQL, MariaDB\n").into()).await?;
-                let decided = begun.elapsed();
+                let decided = started.elapsed();
                 let (to_postgres, to_mariadb) =
                     (format!("COMMIT PREPARED '{name}'"), format!("XA COMMIT '{name}'"));
                 tokio::try_join!(postgres.run(&to_postgres), mariadb.run(&to_mariadb))?;
                 Ok(PhaseTimes {
                     sql,
-                    prepare: prepared - started,
-                    decide: (started - sql) + (decided - prepared),
-                    commit: begun.elapsed() - decided,
+                    prepare: prepared - logged,
+                    decide: (logged - sql) + (decided - prepared),
+                    commit: started.elapsed() - decided,
                 })
             }
         }

@@ -18,7 +18,7 @@ mod workdir;
 pub use database::Database;
 pub use mariadb::MariaDb;
 pub use postgres::{Postgres, USER as POSTGRES_USER, version as postgres_version};
-pub use proxy::Proxy;
+pub use proxy::{ConnectionFaults, Proxy};
 pub use rustix::process::Signal;
 pub use server::{Server, User, bound_command};
 pub use workdir::{folder, free_address};

@@ -1,8 +1,9 @@
-//! A TCP proxy that can delay and cut connections.
+//! A TCP proxy that delays and cuts connections on command, and injects planned faults into them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -21,6 +22,33 @@ struct State {
     faults: watch::Sender<Faults>,
     open: AtomicUsize,
     accepted: AtomicUsize,
+    replayed: AtomicUsize,
+}
+
+/// The planned faults of one connection.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionFaults {
+    /// The connection is cut after this many bytes of requests.
+    pub request_bytes: usize,
+    /// After this many bytes of responses, the connection is cut or the rest is dropped.
+    pub response_bytes: usize,
+    /// Drop the responses instead of cutting the connection.
+    pub drop_responses: bool,
+    /// Delay of every read.
+    pub delay: Duration,
+    /// Whether the requests are sent again after the connection has ended.
+    pub replay: bool,
+}
+
+impl ConnectionFaults {
+    /// A connection without faults.
+    pub const NONE: Self = Self {
+        request_bytes: usize::MAX,
+        response_bytes: usize::MAX,
+        drop_responses: false,
+        delay: Duration::ZERO,
+        replay: false,
+    };
 }
 
 /// The faults in effect.
@@ -50,20 +78,32 @@ impl Faults {
 impl Proxy {
     /// Starts to forward to a server, which need not run yet.
     pub async fn start(to: SocketAddr) -> Result<Self> {
+        Self::start_with(to, || ConnectionFaults::NONE).await
+    }
+
+    /// Like [`start`](Self::start); `plan` returns the faults of each connection.
+    pub async fn start_with(
+        to: SocketAddr,
+        mut plan: impl FnMut() -> ConnectionFaults + Send + 'static,
+    ) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (faults, _) = watch::channel(Faults::default());
-        let state = Arc::new(State { faults, open: AtomicUsize::new(0), accepted: AtomicUsize::new(0) });
+        let count = AtomicUsize::default;
+        let state = Arc::new(State { faults, open: count(), accepted: count(), replayed: count() });
         let accepting = tokio::spawn({
             let state = Arc::clone(&state);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
                     state.accepted.fetch_add(1, Ordering::SeqCst);
                     state.open.fetch_add(1, Ordering::SeqCst);
-                    let state = Arc::clone(&state);
+                    let (state, plan) = (Arc::clone(&state), plan());
                     tokio::spawn(async move {
-                        forward(client, to, &state).await;
+                        let requests = forward(client, to, &state, plan).await;
                         state.open.fetch_sub(1, Ordering::SeqCst);
+                        if plan.replay && replay(&requests, to).await.is_ok() {
+                            state.replayed.fetch_add(1, Ordering::SeqCst);
+                        }
                     });
                 }
             }
@@ -106,6 +146,11 @@ impl Proxy {
         self.state.accepted.load(Ordering::SeqCst)
     }
 
+    /// The number of connections whose requests were sent again.
+    pub fn count_replayed(&self) -> usize {
+        self.state.replayed.load(Ordering::SeqCst)
+    }
+
     fn change(&self, holds_requests: bool, holds_responses: bool) {
         self.state.faults.send_modify(|faults| {
             (faults.holds_requests, faults.holds_responses) = (holds_requests, holds_responses);
@@ -120,20 +165,30 @@ impl Drop for Proxy {
     }
 }
 
-/// Forwards until one side closes or the connection is cut.
-async fn forward(mut client: TcpStream, to: SocketAddr, state: &State) {
+/// Forwards until one side closes or the connection is cut. Returns the forwarded requests if the plan needs them.
+async fn forward(mut client: TcpStream, to: SocketAddr, state: &State, plan: ConnectionFaults) -> Vec<u8> {
     let mut cut = state.faults.subscribe();
     let epoch = cut.borrow_and_update().epoch;
-    let (requests, responses) = (state.faults.subscribe(), state.faults.subscribe());
+    let mut sent = Vec::new();
     let both = async {
         let mut server = TcpStream::connect(to).await?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.split();
+        let pass = |direction, limit, drops_rest| Pass {
+            direction,
+            faults: state.faults.subscribe(),
+            limit,
+            drops_rest,
+            delay: plan.delay,
+        };
+        let requests = pass(Direction::Request, plan.request_bytes, false);
+        let responses = pass(Direction::Response, plan.response_bytes, plan.drop_responses);
+        let record = plan.replay.then_some(&mut sent);
         tokio::select! {
-            done = pass(&mut from_client, &mut to_server, Direction::Request, requests) => done,
-            done = pass(&mut from_server, &mut to_client, Direction::Response, responses) => done,
+            done = requests.run(&mut from_client, &mut to_server, record) => done,
+            done = responses.run(&mut from_server, &mut to_client, None) => done,
         }
     };
     let is_cut = async {
@@ -145,29 +200,65 @@ async fn forward(mut client: TcpStream, to: SocketAddr, state: &State) {
         () = is_cut => {}
         _gone = both => {}
     }
+    sent
 }
 
-async fn pass(
-    from: &mut (impl AsyncRead + Unpin),
-    to: &mut (impl AsyncWrite + Unpin),
+/// One direction of a connection.
+struct Pass {
     direction: Direction,
-    mut faults: watch::Receiver<Faults>,
-) -> std::io::Result<()> {
-    let mut buffer = vec![0; 16 * 1024];
-    loop {
-        let count = from.read(&mut buffer).await?;
-        if count == 0 {
-            return Ok(());
+    faults: watch::Receiver<Faults>,
+    /// Bytes until the planned fault.
+    limit: usize,
+    drops_rest: bool,
+    delay: Duration,
+}
+
+impl Pass {
+    async fn run(
+        mut self,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+        mut record: Option<&mut Vec<u8>>,
+    ) -> std::io::Result<()> {
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            let count = from.read(&mut buffer).await?;
+            if count == 0 {
+                return Ok(());
+            }
+            let direction = self.direction;
+            drop(self.faults.wait_for(|faults| !faults.holds(direction)).await);
+            if !self.delay.is_zero() {
+                tokio::time::sleep(self.delay).await;
+            }
+            let passed = &buffer[..count.min(self.limit)];
+            self.limit -= passed.len();
+            if let Some(record) = &mut record {
+                record.extend_from_slice(passed);
+            }
+            to.write_all(passed).await?;
+            if passed.len() < count && !self.drops_rest {
+                return Ok(());
+            }
         }
-        drop(faults.wait_for(|faults| !faults.holds(direction)).await);
-        to.write_all(&buffer[..count]).await?;
     }
+}
+
+/// Sends requests again, as a network does that loses their acknowledgement.
+async fn replay(requests: &[u8], to: SocketAddr) -> std::io::Result<()> {
+    let mut server = TcpStream::connect(to).await?;
+    let (mut reader, mut writer) = server.split();
+    let mut ignored = Vec::new();
+    let writing = async {
+        writer.write_all(requests).await?;
+        writer.shutdown().await
+    };
+    tokio::try_join!(writing, reader.read_to_end(&mut ignored)).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     async fn echo() -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -181,6 +272,25 @@ mod tests {
             }
         });
         address
+    }
+
+    #[tokio::test]
+    async fn planned_faults_cut_drop_and_replay() {
+        let plan = ConnectionFaults { response_bytes: 3, replay: true, ..ConnectionFaults::NONE };
+        let proxy = Proxy::start_with(echo().await, move || plan).await.unwrap();
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        echo_once(&mut stream, b"ab").await.unwrap();
+        echo_once(&mut stream, b"cd").await.unwrap_err();
+        while proxy.count_replayed() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let plan = ConnectionFaults { request_bytes: 3, ..ConnectionFaults::NONE };
+        let proxy = Proxy::start_with(echo().await, move || plan).await.unwrap();
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        stream.write_all(b"abcd").await.unwrap();
+        let mut response = Vec::new();
+        let _cut = stream.read_to_end(&mut response).await;
+        assert!(b"abc".starts_with(&response), "{response:?}");
     }
 
     async fn echo_once(stream: &mut TcpStream, word: &[u8; 2]) -> std::io::Result<()> {

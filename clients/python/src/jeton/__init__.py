@@ -6,7 +6,8 @@
 
 Invariants:
 
-- One operation, one id. The client generates the id before the first attempt; every retry and hedge sends the same bytes.
+- One operation, one id. The client generates the id before the first attempt; every retry and hedge sends the same
+  bytes.
 - Never a new id after an unknown outcome. An operation that may have been counted raises `UnknownOutcome` with its id:
   a retry with this id is safe, a retry with another id is not.
 - Every other error of a write means that nothing changed, except `IdExpired`.
@@ -14,7 +15,7 @@ Invariants:
 
 from ._aio import AsyncClient
 from ._client import Client
-from ._retry import Backoff, Policy
+from ._commands import ManyOutcome, OperationStatus, Outcome, Status
 from ._errors import (
     BadParameters,
     Busy,
@@ -38,10 +39,10 @@ from ._errors import (
 )
 from ._id_generator import IdGenerator
 from ._outbox import Outbox, OutboxBroken, OutboxError, OutboxFull, OutboxLocked, Undelivered
+from ._retry import Backoff, Policy
 from ._transactions.aio import AsyncSession, AsyncTransactions
 from ._transactions.sync import Session, Transactions
 from ._transactions.wire import TransactionOutcome
-from ._commands import OperationStatus, ManyOutcome, Outcome, Status
 
 __all__ = [
     "AsyncClient",
@@ -51,21 +52,21 @@ __all__ = [
     "BadParameters",
     "Busy",
     "Client",
-    "OperationStatus",
     "Fenced",
     "IdExpired",
     "IdFormat",
     "IdFuture",
+    "IdGenerator",
     "IdMismatch",
     "IdRequired",
     "InvalidRequest",
     "JetonError",
     "ManyOutcome",
-    "IdGenerator",
     "NoAuth",
     "NoPermission",
     "NoSession",
     "NoTable",
+    "OperationStatus",
     "Outbox",
     "OutboxBroken",
     "OutboxError",

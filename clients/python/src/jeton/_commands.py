@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from ._errors import InvalidRequest
-from ._resp import command
+from ._execute import AttemptError
+from ._resp import ErrorReply, command
+from ._retry import AttemptResult
+
+T = TypeVar("T")
 
 Key = Union[str, bytes]
 Changes = Union[Mapping[str, int], Iterable[Tuple[Key, int]]]
@@ -19,72 +23,67 @@ _ID_BYTES_MAX = 640
 
 
 class Status(str, enum.Enum):
-    """Whether an operation changed something."""
+    """Whether an operation took effect."""
 
     APPLIED = "applied"
-    #: A bound refused it; and that is remembered under its id.
+    #: A bound refused it; the server stores the refusal under its id.
     REFUSED = "refused"
-    #: The filter of a probabilistic table takes its id for known: it did not, now.
+    #: The filter of a probabilistic table contains its id: it did not take effect now.
     PROBABLY_SEEN = "probably-seen"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a write."""
-
+class _Write:
     id: str
-    #: The counter after it. None after a delete, of bytes, and of what is probably seen.
-    value: Optional[int]
     status: Status
-    #: Whether this is the answer to an earlier attempt, repeated.
+    #: Whether this is the stored result of an earlier attempt.
     replayed: bool
-    #: Whether a crash of the server may still take it back, as the table allows.
+    #: Whether a crash of the server may still undo it: the table has relaxed durability.
     relaxed: bool
 
     @property
     def applied(self) -> bool:
-        """Whether it was counted: now, or by an earlier attempt."""
+        """Whether it was counted, by this attempt or an earlier one."""
         return self.status is Status.APPLIED
 
 
 @dataclass(frozen=True)
-class ManyOutcome:
-    """What became of a write to several counters: all of them changed, or none."""
+class Outcome(_Write):
+    """The result of a write."""
 
-    id: str
-    #: The counters after it, in the order in which they were named.
+    #: The counter afterwards. None after a delete, for bytes, and for `PROBABLY_SEEN`.
+    value: Optional[int]
+
+
+@dataclass(frozen=True)
+class ManyOutcome(_Write):
+    """The result of a write to several counters."""
+
+    #: The counters afterwards, in the order of the request.
     values: List[Optional[int]]
-    status: Status
-    replayed: bool
-    relaxed: bool
-
-    @property
-    def applied(self) -> bool:
-        """Whether it was counted: now, or by an earlier attempt."""
-        return self.status is Status.APPLIED
 
 
 @dataclass(frozen=True)
 class OperationStatus:
-    """What a server knows of an id: `known`, `unknown`, `forgotten` or `probably-seen`."""
+    """What a server knows about an id: `known`, `unknown`, `forgotten` or `probably-seen`."""
 
-    word: str
-    #: Of a known id: whether it changed something, or a bound refused it.
+    status: str
+    #: For a known id: whether the operation took effect; otherwise a bound refused it.
     applied: Optional[bool] = None
-    #: Of a known id: the counters after it.
+    #: For a known id: the counters afterwards.
     values: Optional[List[Optional[int]]] = None
-    #: Of a known id: when it was done, by the server's time in milliseconds since 1970.
+    #: For a known id: when it was decided, in milliseconds since 1970.
     millis: Optional[int] = None
-    #: Of an id that was used for rows of several partitions: each of them.
+    #: For an id that was used for rows of several partitions: the status in each.
     several: Optional[List[OperationStatus]] = None
 
 
 class UnexpectedReply(Exception):
-    """An answer that is none to what was asked."""
+    """A reply that does not fit the request."""
 
 
 def as_key(key: Key) -> bytes:
-    """A key as it is sent."""
+    """Encodes a key."""
     data = key.encode() if isinstance(key, str) else bytes(key)
     if not 1 <= len(data) <= _KEY_BYTES_MAX:
         raise InvalidRequest(f"a key has 1 to {_KEY_BYTES_MAX} bytes")
@@ -93,12 +92,12 @@ def as_key(key: Key) -> bytes:
 
 def _number(number: int) -> bytes:
     if not -(1 << 63) <= number < 1 << 63:
-        raise InvalidRequest("acks are of 64 bits")
+        raise InvalidRequest("a number has at most 64 bits")
     return b"%d" % number
 
 
 def as_id(id: str) -> bytes:
-    """An id as it is sent."""
+    """Encodes an id."""
     data = id.encode()
     if not 1 <= len(data) <= _ID_BYTES_MAX:
         raise InvalidRequest(f"an id has 1 to {_ID_BYTES_MAX} bytes")
@@ -119,7 +118,7 @@ def pairs(changes: Changes) -> List[Tuple[Key, int]]:
     listed: List[Tuple[Key, int]] = []
     listed.extend(changes.items() if isinstance(changes, Mapping) else changes)
     if not 1 <= len(listed) <= _CHANGES_MAX:
-        raise InvalidRequest(f"1 to {_CHANGES_MAX} counters are changed together")
+        raise InvalidRequest(f"one operation changes 1 to {_CHANGES_MAX} counters")
     return listed
 
 
@@ -131,7 +130,7 @@ def add_many(changes: Changes, id: str) -> bytes:
 
 
 def as_value(value: Union[int, str, bytes]) -> bytes:
-    """A value as it is sent."""
+    """Encodes a value."""
     if isinstance(value, int):
         return _number(value)
     data = value.encode() if isinstance(value, str) else bytes(value)
@@ -188,7 +187,7 @@ def parse_outcome(reply: Any, id: str) -> Outcome:
     value, status, replayed, relaxed = _parts(reply)
     if not _is_optional(value):
         raise UnexpectedReply(repr(reply)[:200])
-    return Outcome(id, value, status, replayed, relaxed)
+    return Outcome(id, status, replayed, relaxed, value)
 
 
 def parse_many(reply: Any, id: str) -> ManyOutcome:
@@ -197,23 +196,21 @@ def parse_many(reply: Any, id: str) -> ManyOutcome:
         values = []
     if not isinstance(values, list) or not all(map(_is_optional, values)):
         raise UnexpectedReply(repr(reply)[:200])
-    return ManyOutcome(id, values, status, replayed, relaxed)
+    return ManyOutcome(id, status, replayed, relaxed, values)
 
 
 def parse_any(reply: Any, id: str) -> ManyOutcome:
-    """The answer to a write to one counter or several."""
-    value, status, replayed, relaxed = _parts(reply)
+    """Parses the reply to a write to one or several counters."""
+    value = _parts(reply)[0]
     if isinstance(value, list):
         return parse_many(reply, id)
-    if not _is_optional(value):
-        raise UnexpectedReply(repr(reply)[:200])
-    return ManyOutcome(id, [value], status, replayed, relaxed)
+    return parse_many([[value], *reply[1:]], id)
 
 
 def parse_stored_value(reply: Any) -> Union[int, bytes, None]:
     if _is_optional(reply) or isinstance(reply, bytes):
-        held: Union[int, bytes, None] = reply
-        return held
+        value: Union[int, bytes, None] = reply
+        return value
     raise UnexpectedReply(repr(reply)[:200])
 
 
@@ -227,3 +224,29 @@ def parse_operation_status(reply: Any) -> OperationStatus:
             if all(map(_is_optional, reply[1])) and isinstance(reply[2], int):
                 return OperationStatus("known", reply[0] == "applied", reply[1], reply[2])
     raise UnexpectedReply(repr(reply)[:200])
+
+
+def server_error(message: str) -> AttemptError:
+    """An error reply, and what it means for retries."""
+    code = message.split(" ", 1)[0]
+    if code in ("BUSY", "MISCONF"):
+        return AttemptError(message, code, AttemptResult.BUSY, may_have_applied=False)
+    # A server that stops drops the operations in flight, and does not know their outcome.
+    if code in ("LOADING", "IDBUSY"):
+        return AttemptError(message, code, AttemptResult.BUSY)
+    if code == "IDMISMATCH":
+        return AttemptError(message, code, AttemptResult.NEVER_APPLIED)
+    # A write that failed may still be on disk after a restart.
+    is_storage = code == "STORAGE" or message.startswith("ERR storage")
+    return AttemptError(message, code, AttemptResult.REFUSED, may_have_applied=is_storage)
+
+
+def parse_response(reply: Any, parse: Callable[[Any], T]) -> Union[T, AttemptError]:
+    """Parses a reply to a command."""
+    if isinstance(reply, ErrorReply):
+        return server_error(reply.message)
+    try:
+        return parse(reply)
+    except UnexpectedReply as unexpected:
+        # The server may have sent it after it applied the command.
+        return AttemptError(f"unexpected reply: {unexpected}", result=AttemptResult.REFUSED)

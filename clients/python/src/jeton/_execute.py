@@ -1,127 +1,126 @@
-"""Shared by both clients: settings, and the meaning of replies for retries."""
+"""The execution of a request: its retry state, its last error and its result. Shared by all clients, without I/O."""
 
 from __future__ import annotations
 
 import random
-import ssl
-from dataclasses import dataclass, field
-from typing import Any, List, Optional, Sequence, Tuple, Union
+import time
+from dataclasses import dataclass
+from typing import Dict, Generic, List, Optional, Type, TypeVar, Union
 
-from ._retry import Backoff, RetryState, Policy
-from ._errors import AttemptError, InvalidRequest, Retryability
-from ._resp import ErrorReply, command
+from . import _errors as errors
+from ._retry import AttemptResult, Failed, RetryOutcome, RetryState
 
-Addresses = Union[str, Sequence[str]]
+T = TypeVar("T")
 
 
-def parse_address(address: str) -> Tuple[str, int]:
-    """`host:port`, or `[host]:port` with colons in the host."""
-    host, colon, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise InvalidRequest(f"an address is written host:port, not {address!r}")
-    return host, int(port)
+class Clock:
+    """The monotonic clock. Tests replace it."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def left(self, until: float) -> float:
+        """Seconds until a time. Limited, because not all systems accept very long timeouts."""
+        return min(max(until - self.now(), 0.0), 3600.0)
+
+    def poll(self, until: float, is_idle: bool) -> float:
+        """How long a wait may block before it polls again. `is_idle`: nothing is in flight."""
+        return self.left(until)
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What was chosen about a client. A token does not show when it is printed."""
+class AttemptError:
+    """Why an attempt got no response, or none that ends the request."""
 
-    addresses: List[Tuple[str, int]]
-    policy: Policy
-    connections: int
-    tls: Optional[ssl.SSLContext]
-    token: Optional[str] = field(default=None, repr=False)
-
-    @staticmethod
-    def of(
-        addresses: Addresses,
-        token: Optional[str],
-        deadline: float,
-        attempt_timeout: float,
-        hedge_after: Optional[float],
-        backoff: Optional[Backoff],
-        connections: int,
-        window: float,
-        tls: Optional[ssl.SSLContext],
-    ) -> Settings:
-        listed = [addresses] if isinstance(addresses, str) else list(addresses)
-        if not 1 <= len(listed) <= 64:
-            raise InvalidRequest("there must be 1 to 64 addresses")
-        if not 1 <= connections <= 1024:
-            raise InvalidRequest("connections must be between 1 and 1024")
-        if min(deadline, attempt_timeout, window) <= 0:
-            raise InvalidRequest("deadline, attempt_timeout and window must not be zero")
-        if backoff is not None and min(backoff.base, backoff.cap) <= 0:
-            # A client that does not wait keeps a server down that others wait for.
-            raise InvalidRequest("backoff must not be zero")
-        policy = Policy(deadline, window, attempt_timeout, hedge_after, backoff or Backoff())
-        return Settings([parse_address(one) for one in listed], policy, connections, tls, token)
-
-    def handshake(self) -> bytes:
-        """What is said first on a connection."""
-        words = [b"HELLO", b"3"]
-        if self.token is not None:
-            words += [b"AUTH", b"default", self.token.encode()]
-        return command(words)
+    text: str
+    #: The code of the server's error: the first word of a RESP error, or the kind of an HTTP problem.
+    code: str = ""
+    result: AttemptResult = AttemptResult.LOST
+    #: Whether this attempt may have been applied.
+    may_have_applied: bool = True
 
 
-class CannotConnect(Exception):
-    """There is no connection to send on. Nothing was sent."""
+NO_RESPONSE = AttemptError("no response in time")
+
+
+class AttemptFailed(Exception):
+    """An attempt ended without a response."""
 
     def __init__(self, error: AttemptError) -> None:
         super().__init__(error.text)
         self.error = error
 
 
-def check_handshake(reply: Any) -> None:
-    """Whether the server let us in."""
-    if isinstance(reply, ErrorReply):
-        error = AttemptError.from_server(reply.message)
-        # A token that is not taken now will not be taken later; anything else may pass.
-        if error.code not in ("NOAUTH", "WRONGPASS", "NOPERM"):
-            error = AttemptError(reply.message)
-        raise CannotConnect(error)
+def not_connected(server: str, reason: object) -> AttemptFailed:
+    return AttemptFailed(AttemptError(f"cannot connect to {server}: {reason}", may_have_applied=False))
 
 
-class RetriesExhausted(Exception):
-    """A retry that ended without an answer."""
-
-    def __init__(self, may_have_applied: bool, error: AttemptError) -> None:
-        super().__init__(error.text)
-        self.may_have_applied = may_have_applied
-        self.error = error
+def connection_lost(reason: object) -> AttemptFailed:
+    return AttemptFailed(AttemptError(f"the connection was lost: {reason}"))
 
 
-class Execution:
-    """A retry, and what is known so far."""
+class Execution(Generic[T]):
+    """The execution of one request, and what is known so far. `id` is `None` for a read."""
 
-    def __init__(self, retry: RetryState) -> None:
+    def __init__(self, id: Optional[str], retry: RetryState, clock: Clock) -> None:
+        self.id = id
         self.retry = retry
-        self.answer: Any = None
-        self.error = AttemptError("no response in time")
+        self.clock = clock
+        self._responses: List[T] = []
+        self._last = NO_RESPONSE
 
-    def reply(self, attempt: int, reply: Any, now: float) -> None:
-        """An answer to an attempt."""
-        if not isinstance(reply, ErrorReply):
-            self.answer = reply
-            self.retry.answered(attempt)
-            return
-        self.error = AttemptError.from_server(reply.message)
-        retryability = self.error.retryability()
-        if retryability is Retryability.LATER or retryability is Retryability.LATER_MAY_HAVE_APPLIED:
-            self.retry.busy(attempt, now, retryability is Retryability.LATER_MAY_HAVE_APPLIED, random.random())
-        elif retryability is Retryability.NEVER_APPLIED:
-            self.retry.never_applied(attempt)
+    def report(self, attempt: int, response: Union[T, AttemptError]) -> None:
+        """Records the response to an attempt, or its error."""
+        result, may_have_applied = AttemptResult.ANSWERED, True
+        if isinstance(response, AttemptError):
+            self._last, result, may_have_applied = response, response.result, response.may_have_applied
         else:
-            self.retry.refused(attempt, retryability is Retryability.NEVER_MAY_HAVE_APPLIED)
+            self._responses.append(response)
+        self.retry.report(self.clock.now(), attempt, result, may_have_applied, random.random())
 
-    def lost(self, attempt: int, error: AttemptError, sent: bool, now: float) -> None:
-        """An attempt without an answer."""
-        self.error = error
-        if error.code is not None and not sent:
-            # Said before anything was sent: about the connection.
-            self.retry.refused(attempt, False)
-        else:
-            self.retry.lost(attempt, now, sent, random.random())
+    def abandoned(self, attempt: int, sent: bool) -> None:
+        """Records that an attempt timed out."""
+        self.report(attempt, AttemptError(NO_RESPONSE.text, may_have_applied=sent))
+
+    def response(self, outcome: RetryOutcome) -> T:
+        """The response at the end of the retries. Raises an error if there is none."""
+        if isinstance(outcome, Failed):
+            raise error_of(self.id, self._last, outcome.may_have_applied)
+        return self._responses[0]
+
+
+_REFUSALS: Dict[str, Type[errors.Refused]] = {
+    "IDMISMATCH": errors.IdMismatch,
+    "IDFUTURE": errors.IdFuture,
+    "IDREQUIRED": errors.IdRequired,
+    "IDFORMAT": errors.IdFormat,
+    "NOSESSION": errors.NoSession,
+    "FENCED": errors.Fenced,
+    "NOAUTH": errors.NoAuth,
+    "WRONGPASS": errors.WrongPass,
+    "NOPERM": errors.NoPermission,
+    "NOTABLE": errors.NoTable,
+    "bad-parameters": errors.BadParameters,
+    "unknown-procedure": errors.UnknownProcedure,
+    "id-mismatch": errors.IdMismatch,
+    "id-from-future": errors.IdFuture,
+    "id-invalid": errors.IdFormat,
+    "id-required": errors.IdFormat,
+    "unauthorized": errors.NoAuth,
+    "token-invalid": errors.NoAuth,
+    "forbidden": errors.NoPermission,
+}
+
+
+def error_of(id: Optional[str], error: AttemptError, may_have_applied: bool) -> errors.JetonError:
+    """The error of a write with this id, or of a read if there is no id."""
+    if id is not None:
+        if error.code in ("IDEXPIRED", "id-expired"):
+            return errors.IdExpired(id, error.text)
+        if may_have_applied:
+            return errors.UnknownOutcome(id, error.text)
+    if error.result is AttemptResult.BUSY and not error.may_have_applied:
+        return errors.Busy(error.text)
+    if error.result in (AttemptResult.BUSY, AttemptResult.LOST) or not error.code:
+        return errors.Unreachable(f"gave up at the deadline: {error.text}")
+    return _REFUSALS.get(error.code, errors.Refused)(error.code, error.text)

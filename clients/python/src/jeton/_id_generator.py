@@ -10,8 +10,8 @@ from typing import Optional, Tuple
 
 _TAIL_MASK = (1 << 74) - 1
 
-# How far a clock may go back and be waited for. Ids that are dated further ahead than servers allow would be
-# refused, so after a larger step back the order of ids is given up, and not the ids.
+# Largest step back of the clock, in milliseconds, for which ids keep the later time. After a larger step ids follow the
+# clock and lose their order: servers would reject ids dated too far in the future.
 _STEP_BACK_MAX = 10_000
 
 _UUID7 = re.compile(
@@ -20,13 +20,13 @@ _UUID7 = re.compile(
 
 
 class IdGenerator:
-    """Makes ids. Within a millisecond the id before is increased by chance."""
+    """Generates UUIDs of version 7. Within a millisecond an id is the last one plus a random step."""
 
     def __init__(self) -> None:
         self._last: Optional[Tuple[int, int]] = None
 
     def next(self, millis: int, random_bits: int) -> str:
-        """The next id: at this time in milliseconds since 1970, with 128 bits of chance."""
+        """The next id, from the time in milliseconds since 1970 and 128 random bits."""
         # The highest bit is left free for the steps.
         fresh = random_bits & (_TAIL_MASK >> 1)
         if self._last is None or millis > self._last[0] or self._last[0] - millis > _STEP_BACK_MAX:
@@ -45,13 +45,13 @@ def _uuid7(millis: int, tail: int) -> str:
 
 
 def millis_of(id: str) -> Optional[int]:
-    """The time of a UUID of version 7, in milliseconds since 1970. Of other ids nothing is guessed."""
+    """The time of a UUID of version 7, in milliseconds since 1970. None for other formats."""
     found = _UUID7.fullmatch(id)
     return int(found.group(1) + found.group(2), 16) if found else None
 
 
 class SystemIdGenerator:
-    """Makes ids by the system's time and random_bits, from any thread, and in children of a fork too."""
+    """Generates ids from the system clock and random numbers, in any thread and in children of a fork."""
 
     def __init__(self, tagged: bool) -> None:
         self._tag = "uuid7:" if tagged else ""
@@ -64,7 +64,7 @@ class SystemIdGenerator:
 
     def next(self) -> str:
         if self._pid != os.getpid():
-            # The parent goes on from the same id: the child must begin anew.
+            # The parent continues from the same id: the child must start from a new one.
             self._renew()
         random_bits = int.from_bytes(os.urandom(16), "big")
         with self._lock:

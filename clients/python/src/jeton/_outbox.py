@@ -119,7 +119,7 @@ class Outbox:
                 raise OutboxLocked(f"the outbox {os.fspath(path)} is open in another process") from error
             raise OutboxError(f"cannot open the outbox {os.fspath(path)}: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise OutboxError(f"{os.fspath(path)} is no outbox: {error}") from error
+            raise OutboxError(f"{os.fspath(path)} is not an outbox: {error}") from error
         self._queue: queue.SimpleQueue[Optional[_Delivery]] = queue.SimpleQueue()
         rows = self._disk.execute("SELECT number, id, command FROM parcels WHERE stuck IS NULL ORDER BY number")
         pending: List[_Delivery] = rows.fetchall()

@@ -11,11 +11,11 @@ _LINE_BYTES_MAX = 64 << 10
 
 
 class ProtocolError(Exception):
-    """Bytes that are no reply."""
+    """The bytes are not a reply."""
 
 
 class ErrorReply:
-    """An error as a reply: a code in capitals, and what happened."""
+    """An error reply: a code in capitals and a description."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -25,7 +25,7 @@ class ErrorReply:
 
 
 class Push(List[Any]):
-    """A message that is no answer to anything."""
+    """A push message: it is not a reply to a command."""
 
 
 class _Incomplete(Exception):
@@ -33,7 +33,7 @@ class _Incomplete(Exception):
 
 
 def command(words: Sequence[bytes]) -> bytes:
-    """A command with these words, its name first."""
+    """Encodes a command; the first word is its name."""
     parts = [b"*%d\r\n" % len(words)]
     for word in words:
         parts.append(b"$%d\r\n%b\r\n" % (len(word), word))
@@ -41,20 +41,17 @@ def command(words: Sequence[bytes]) -> bytes:
 
 
 class Parser:
-    """Reads the replies of one connection.
-
-    Lines of text become `str`, strings `bytes`; the rest is what one expects.
-    """
+    """Parses the replies of one connection. Simple strings become `str`, bulk strings `bytes`."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes in."""
+        """Appends input."""
         self._buffer += data
 
     def replies(self) -> List[Any]:
-        """All whole replies that are there."""
+        """Returns all complete replies in the input."""
         found: List[Any] = []
         while True:
             try:
@@ -80,7 +77,7 @@ class Parser:
 
     def _value(self, at: int, depth: int) -> Tuple[Any, int]:
         if depth > _DEPTH_MAX:
-            raise ProtocolError("too many arrays in arrays")
+            raise ProtocolError("arrays are nested too deeply")
         line, at = self._line(at)
         kind, rest = line[:1], line[1:]
         if kind == b"+":
@@ -107,33 +104,33 @@ class Parser:
             return (text[4:] if kind == b"=" and text is not None else text), at
         if kind in (b"*", b"~", b">", b"%", b"|"):
             return self._many(kind, self._number(rest), at, depth)
-        raise ProtocolError(f"no type of reply is {kind!r}")
+        raise ProtocolError(f"unknown type of reply: {kind!r}")
 
     def _string(self, length: int, at: int) -> Tuple[Optional[bytes], int]:
         if length == -1:
             return None, at
         if not 0 <= length <= _STRING_BYTES_MAX:
-            raise ProtocolError("a string is too big, or smaller than nothing")
+            raise ProtocolError("invalid length of a string")
         end = at + length
         if len(self._buffer) < end + 2:
             raise _Incomplete
         if self._buffer[end : end + 2] != b"\r\n":
-            raise ProtocolError("a string that is longer than it says")
+            raise ProtocolError("a string is longer than its length")
         return bytes(self._buffer[at:end]), end + 2
 
     def _many(self, kind: bytes, length: int, at: int, depth: int) -> Tuple[Any, int]:
         if length == -1 and kind == b"*":
             return None, at
         if not 0 <= length <= _ELEMENTS_MAX:
-            raise ProtocolError("too many elements, or less than none")
+            raise ProtocolError("invalid number of elements")
         values: List[Any] = []
         for _ in range(length * 2 if kind in (b"%", b"|") else length):
             value, at = self._value(at, depth + 1)
             values.append(value)
         if kind == b"|":
-            # What the server says about a value; then the value.
+            # Attributes of a value come before the value; they are skipped.
             return self._value(at, depth + 1)
         if kind == b">":
             return Push(values), at
-        # Maps are only seen in greetings, and nobody looks into them: pairs by turns will do.
+        # Only handshakes return maps, and no code reads them: a flat list of keys and values is enough.
         return values, at

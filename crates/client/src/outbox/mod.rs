@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use self::file::{OpenError, OutboxFile};
 use self::writer::{PendingDelivery, ResultSender, Shared, Writer, WriterCommand};
-use crate::client::{Client, RetriesExhausted};
+use crate::client::Client;
 use crate::command::Write;
 use crate::error::{Code, Error};
 use crate::id::Id;
@@ -173,33 +173,31 @@ impl Outbox {
 
     /// An addition to a counter.
     pub fn add(&self, key: impl AsRef<[u8]>, delta: i64) -> OutboxEntry<'_> {
-        OutboxEntry {
-            outbox: self,
-            id: None,
-            write: Write::Add { key: key.as_ref().into(), delta, min: None, max: None },
-        }
+        self.entry(Write::add(key, delta))
     }
 
     /// An addition to several counters of one partition, all or none.
     pub fn add_many<K: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (K, i64)>) -> OutboxEntry<'_> {
-        let changes = changes.into_iter().map(|(key, delta)| (key.as_ref().into(), delta)).collect();
-        OutboxEntry { outbox: self, id: None, write: Write::AddMany { changes } }
+        self.entry(Write::add_many(changes))
     }
 
     /// Sets a counter, or stores bytes.
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl ToString) -> OutboxEntry<'_> {
-        let (key, value) = (key.as_ref().into(), value.to_string().into());
-        OutboxEntry { outbox: self, id: None, write: Write::Set { key, value } }
+        self.entry(Write::set(key, value.to_string()))
     }
 
     /// Sets a counter to zero.
     pub fn reset(&self, key: impl AsRef<[u8]>) -> OutboxEntry<'_> {
-        OutboxEntry { outbox: self, id: None, write: Write::Reset { key: key.as_ref().into() } }
+        self.entry(Write::Reset { key: key.as_ref().into() })
     }
 
     /// Deletes a counter, or bytes.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> OutboxEntry<'_> {
-        OutboxEntry { outbox: self, id: None, write: Write::Delete { key: key.as_ref().into() } }
+        self.entry(Write::Delete { key: key.as_ref().into() })
+    }
+
+    fn entry(&self, write: Write) -> OutboxEntry<'_> {
+        OutboxEntry { outbox: self, id: None, write }
     }
 
     /// Number of operations that are not delivered yet.
@@ -277,17 +275,13 @@ impl OutboxEntry<'_> {
 
     /// Refuses the addition if the counter would fall below this bound. Ignored except for additions to one counter.
     pub fn min(mut self, bound: i64) -> Self {
-        if let Write::Add { min, .. } = &mut self.write {
-            *min = Some(bound);
-        }
+        self.write.set_min(bound);
         self
     }
 
     /// Refuses the addition if the counter would rise above this bound. Ignored except for additions to one counter.
     pub fn max(mut self, bound: i64) -> Self {
-        if let Write::Add { max, .. } = &mut self.write {
-            *max = Some(bound);
-        }
+        self.write.set_max(bound);
         self
     }
 
@@ -336,15 +330,13 @@ async fn deliver(client: &Client, delivery: PendingDelivery, commands: &mpsc::Se
     let command = write.command(&id);
     let respond = |sender: Option<ResultSender>, result| sender.map(|sender| sender.send(result));
     loop {
-        let error = match client.send_with_retries(command.clone(), None).await {
-            Ok(value) => match outcome::any(&value, id.clone()) {
-                Ok(outcome) => {
-                    let _closing = commands.send(WriterCommand::Remove { number, written: None }).await;
-                    let _not_awaited = respond(sender, Ok(outcome));
-                    return;
-                }
-                Err(error) => RetriesExhausted::unexpected(error.0).of_write(id.clone()),
-            },
+        let reply = client.send_with_retries(command.clone(), None).await;
+        let error = match reply.and_then(|value| Ok(outcome::any(&value, id.clone())?)) {
+            Ok(outcome) => {
+                let _closing = commands.send(WriterCommand::Remove { number, written: None }).await;
+                let _not_awaited = respond(sender, Ok(outcome));
+                return;
+            }
             Err(exhausted) => exhausted.of_write(id.clone()),
         };
         if is_permanent(&error) {

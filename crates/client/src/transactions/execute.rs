@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,7 +42,7 @@ impl Execute {
     ) -> Self {
         let body = serde_json::to_vec(parameters).map(Bytes::from);
         let body = body.map_err(|error| Error::Invalid(format!("the parameters are not JSON: {error}")));
-        let deadline = transactions.options().deadline;
+        let deadline = transactions.0.options.deadline;
         Self { transactions, id, number, procedure: procedure.to_owned(), body, deadline }
     }
 
@@ -72,8 +73,8 @@ impl Execute {
         let transactions = &self.transactions;
         let started = Instant::now();
         let is_new = self.number.is_some();
-        let policy = Policy { deadline: self.deadline, ..transactions.options().policy() };
-        let (count, first) = (transactions.servers().len(), transactions.preferred());
+        let policy = Policy { deadline: self.deadline, ..transactions.0.options.policy() };
+        let (count, first) = (transactions.0.servers.len(), transactions.0.preferred.load(Ordering::Relaxed));
         let mut retry = RetryState::new(policy, Duration::ZERO, count, first, !is_new);
         // Dropping this future cancels the requests, not the work of the servers.
         let mut requests: JoinSet<(u32, ParsedResponse, AttemptResult)> = JoinSet::new();
@@ -83,7 +84,7 @@ impl Execute {
             match retry.step(started.elapsed()) {
                 RetryAction::Send { attempt, server } => {
                     let request = self.request(server, is_new && attempt == 0, body.clone())?;
-                    let (http, url) = (transactions.http().clone(), transactions.servers()[server].clone());
+                    let (http, url) = (transactions.0.http.clone(), transactions.0.servers[server].clone());
                     let handle = requests.spawn(async move {
                         let (response, result) = send(&http, url, request).await;
                         (attempt, response, result)
@@ -120,7 +121,7 @@ impl Execute {
                     }
                 }
                 RetryAction::Finished(RetryOutcome::Answered { server, .. }) => {
-                    transactions.prefer(server);
+                    transactions.0.preferred.store(server, Ordering::Relaxed);
                     return outcome.ok_or_else(|| Error::Unknown { id: self.id.clone(), last });
                 }
                 RetryAction::Finished(RetryOutcome::Failed { may_have_applied }) => {
@@ -143,7 +144,7 @@ impl Execute {
     }
 
     fn request(&self, server: usize, is_first_time: bool, body: Bytes) -> Result<Request<Bytes>, Error> {
-        let uri = format!("{}/v1/transactions/{}", self.transactions.servers()[server], self.procedure);
+        let uri = format!("{}/v1/transactions/{}", self.transactions.0.servers[server], self.procedure);
         let mut request = Request::post(uri)
             .header(header::CONTENT_TYPE, "application/json")
             .header("idempotency-key", format!("\"{}\"", self.id));
@@ -153,7 +154,7 @@ impl Execute {
         if let Some(acknowledged) = self.number.as_ref().and_then(|number| number.acknowledged) {
             request = request.header("jeton-acknowledged", acknowledged.to_string());
         }
-        if let Some(token) = &self.transactions.options().token {
+        if let Some(token) = &self.transactions.0.options.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         request.body(body).map_err(|error| Error::Invalid(error.to_string()))

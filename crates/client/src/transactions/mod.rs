@@ -31,7 +31,7 @@ mod options;
 mod response;
 mod session;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -98,26 +98,6 @@ impl Transactions {
     /// same.
     pub fn execute_with_id<P: Serialize + ?Sized>(&self, id: Id, procedure: &str, parameters: &P) -> Execute {
         Execute::new(self.clone(), id, None, procedure, parameters)
-    }
-
-    fn options(&self) -> &Options {
-        &self.0.options
-    }
-
-    fn servers(&self) -> &[String] {
-        &self.0.servers
-    }
-
-    fn http(&self) -> &HttpClient {
-        &self.0.http
-    }
-
-    fn preferred(&self) -> usize {
-        self.0.preferred.load(Ordering::Relaxed)
-    }
-
-    fn prefer(&self, server: usize) {
-        self.0.preferred.store(server, Ordering::Relaxed);
     }
 
     fn new_session_id(&self) -> u128 {

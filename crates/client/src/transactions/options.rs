@@ -78,15 +78,10 @@ impl Options {
         if self.token.as_ref().is_some_and(|token| token.bytes().any(|byte| !byte.is_ascii_graphic())) {
             return invalid("the token contains invalid characters");
         }
-        let times = [self.attempt_timeout, self.connect_timeout, self.renew_after];
-        if times.iter().any(Duration::is_zero) || self.deadline.is_some_and(|deadline| deadline.is_zero()) {
-            return invalid("deadline, attempt_timeout, connect_timeout and renew_after must not be zero");
+        if self.connect_timeout.is_zero() || self.renew_after.is_zero() {
+            return invalid("connect_timeout and renew_after must not be zero");
         }
-        if self.backoff.base.is_zero() || self.backoff.cap.is_zero() {
-            // Without a wait between retries, clients would keep an overloaded server overloaded.
-            return invalid("backoff must not be zero");
-        }
-        Ok(())
+        self.policy().check().or_else(invalid)
     }
 
     pub(super) fn policy(&self) -> Policy {

@@ -57,7 +57,7 @@ impl Session {
 
     fn next(&self) -> (Id, RequestNumber) {
         let mut current = lock(&self.current);
-        if current.started.elapsed() >= self.transactions.options().renew_after {
+        if current.started.elapsed() >= self.transactions.0.options.renew_after {
             *current = Current::new(&self.transactions);
         }
         loop {

@@ -1,14 +1,48 @@
 //! Exact counts over a faulty network.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use jeton_auth::Access;
 use jeton_client::{Backoff, Client, Error, Options};
+use jeton_testbed::{ConnectionFaults, Proxy};
+use jeton_testkit::Rng;
 
-use crate::proxy::{Faults, Proxy};
 use crate::server::Server;
 
-pub const HEAVY: Faults = Faults { cut: 40, drop_replies: 30, delay: 20, replay: 30, bytes: 3000 };
+/// Percentages of connections with a fault.
+pub struct Faults {
+    /// In each direction.
+    pub cut: u32,
+    pub drop_responses: u32,
+    pub delay: u32,
+    pub replay: u32,
+    /// Most bytes that pass before a fault.
+    pub bytes: u64,
+}
+
+pub const HEAVY: Faults = Faults { cut: 40, drop_responses: 30, delay: 20, replay: 30, bytes: 3000 };
+
+impl Faults {
+    /// A proxy whose connections have random faults.
+    pub async fn proxy(self, server: SocketAddr, seed: u64) -> Proxy {
+        let mut rng = Rng::new(seed);
+        let plan = move || {
+            let drop_responses = rng.percent(self.drop_responses);
+            let [cut_requests, cut_responses] = [(); 2].map(|()| rng.percent(self.cut));
+            // Connections without another fault end too.
+            let mut bytes = |yes| if yes { rng.below(self.bytes) } else { 4 * self.bytes } as usize;
+            ConnectionFaults {
+                request_bytes: bytes(cut_requests),
+                response_bytes: bytes(cut_responses || drop_responses),
+                drop_responses,
+                delay: Duration::from_millis(if rng.percent(self.delay) { rng.below(30) } else { 0 }),
+                replay: rng.percent(self.replay),
+            }
+        };
+        Proxy::start_with(server, plan).await.unwrap()
+    }
+}
 
 pub fn short_timeouts(addresses: impl IntoIterator<Item = String>) -> Options {
     Options {
@@ -68,31 +102,31 @@ pub async fn total(client: &Client) -> i64 {
 async fn counts_are_exact_over_a_faulty_network() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
-    let proxy = Proxy::start(server.address, HEAVY, 1).await;
+    let proxy = HEAVY.proxy(server.address, 1).await;
     // A deadline so short that some outcomes are unknown.
     let options =
-        Options { deadline: Duration::from_millis(300), ..short_timeouts([proxy.address.to_string()]) };
+        Options { deadline: Duration::from_millis(300), ..short_timeouts([proxy.address().to_string()]) };
     let client = Client::new(options).unwrap();
     let unknown = add_concurrently(&client, 40, 100).await;
     assert!(unknown > 10, "too few unknown outcomes: {unknown}");
     let direct = Client::connect(Options::to([server.address.to_string()])).await.unwrap();
     assert_eq!(total(&direct).await, 4000);
-    assert!(proxy.connections() > 50 && proxy.replayed() > 5, "the network had too few faults");
+    assert!(proxy.count_ever() > 50 && proxy.count_replayed() > 5, "the network had too few faults");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_are_exact_with_hedges_over_two_networks() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
-    let first = Proxy::start(server.address, HEAVY, 2).await;
-    let second = Proxy::start(server.address, HEAVY, 3).await;
-    let addresses = [first.address.to_string(), second.address.to_string()];
+    let first = HEAVY.proxy(server.address, 2).await;
+    let second = HEAVY.proxy(server.address, 3).await;
+    let addresses = [first.address().to_string(), second.address().to_string()];
     let options = Options { hedge_after: Some(Duration::from_millis(5)), ..short_timeouts(addresses) };
     let client = Client::new(options).unwrap();
     add_concurrently(&client, 20, 100).await;
     let direct = Client::connect(Options::to([server.address.to_string()])).await.unwrap();
     assert_eq!(total(&direct).await, 2000);
-    assert!(first.connections() > 10 && second.connections() > 10, "the network had too few faults");
+    assert!(first.count_ever() > 10 && second.count_ever() > 10, "the network had too few faults");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,9 +134,9 @@ async fn counts_are_exact_while_the_server_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path()).await;
     let address = server.address;
-    let light = Faults { cut: 10, drop_replies: 10, delay: 0, replay: 20, bytes: 20_000 };
-    let proxy = Proxy::start(address, light, 4).await;
-    let client = Client::new(short_timeouts([proxy.address.to_string()])).unwrap();
+    let light = Faults { cut: 10, drop_responses: 10, delay: 0, replay: 20, bytes: 20_000 };
+    let proxy = light.proxy(address, 4).await;
+    let client = Client::new(short_timeouts([proxy.address().to_string()])).unwrap();
     let adding = tokio::spawn({
         let client = client.clone();
         async move { add_concurrently(&client, 20, 150).await }
@@ -112,10 +146,11 @@ async fn counts_are_exact_while_the_server_restarts() {
         // Lets some operations run, so that restarts interrupt them at any point.
         tokio::time::sleep(Duration::from_millis(100)).await;
         server.stop().await;
-        proxy.set_down(restarts % 2 == 0);
+        if restarts % 2 == 0 {
+            proxy.cut();
+        }
         tokio::time::sleep(Duration::from_millis(30)).await;
         server = Server::start_at(folder.path(), address, Access::open_to_all()).await;
-        proxy.set_down(false);
         restarts += 1;
     }
     adding.await.unwrap();

@@ -4,8 +4,6 @@
 mod basics;
 mod chaos;
 mod outbox;
-mod proxy;
 mod retries;
-mod rng;
 mod server;
 mod tls;

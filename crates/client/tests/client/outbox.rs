@@ -6,7 +6,6 @@ use std::time::Duration;
 use jeton_client::{Client, Id, Options, Outbox, OutboxError, OutboxLimits};
 
 use crate::chaos::{HEAVY, short_timeouts};
-use crate::proxy::Proxy;
 use crate::server::Server;
 
 async fn counter(server: &Server, key: &str) -> i64 {
@@ -60,8 +59,8 @@ async fn a_crash_at_any_time_keeps_counts_exact() {
     const OPERATIONS: usize = 400;
     let (store, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start(store.path()).await;
-    let proxy = Proxy::start(server.address, HEAVY, 6).await;
-    let client = Client::new(short_timeouts([proxy.address.to_string()])).unwrap();
+    let proxy = HEAVY.proxy(server.address, 6).await;
+    let client = Client::new(short_timeouts([proxy.address().to_string()])).unwrap();
     let folder = place.path().join("first");
     let outbox = Outbox::open(&folder, client.clone()).await.unwrap();
     let mut crashed = Vec::new();

@@ -62,7 +62,7 @@ fn choices() -> PossibleValuesParser {
 
 fn main() -> ExitCode {
     let printed = Cli::parse().run().and_then(|text| match io::stdout().write_all(text.as_bytes()) {
-        // The reader has read enough, as in `research list | head -1`.
+        // The reader closed the pipe, as in `research list | head -1`.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to standard output"),
     });
@@ -133,7 +133,7 @@ fn terminal_width() -> usize {
     size.map_or(usize::MAX, |(columns, _)| usize::from(columns.0))
 }
 
-/// Fails before the work of minutes starts, not after it.
+/// Fails before a run of minutes, not after it.
 fn check_writable(directory: &Path) -> Result<()> {
     let probe = directory.join(".jeton-research");
     std::fs::create_dir_all(directory)

@@ -7,22 +7,22 @@ const LABEL: usize = 17;
 
 /// The paper's claim, the measured result, the reason for the difference, and the files written.
 pub fn render(report: &Report, width: usize) -> String {
-    let Report { name, title, finding, told, files } = report;
-    let mut text = format!("{name}: {title}\n");
+    let Report { name, title, finding, text, files } = report;
+    let mut out = format!("{name}: {title}\n");
     for (label, sentence) in [
         ("paper says", &finding.paper_says),
         ("we measure", &finding.we_measure),
         ("why they differ", &finding.why_they_differ),
     ] {
-        text += &entry(label, sentence, width);
+        out += &entry(label, sentence, width);
     }
-    for line in told {
-        text += &format!("  {line}\n");
+    for line in text {
+        out += &format!("  {line}\n");
     }
     for file in files {
-        text += &format!("  {:<LABEL$}{}\n", "written", file.display());
+        out += &format!("  {:<LABEL$}{}\n", "written", file.display());
     }
-    text
+    out
 }
 
 /// A label and a sentence, wrapped at `width` and indented to the column after the label.
@@ -56,7 +56,7 @@ mod tests {
             why_they_differ: "another hash and another load".into(),
         };
         let files = vec!["out/fig0.csv".into(), "out/fig0.png".into()];
-        Report { name: "fig0", title: "A title", finding, told: vec!["a  table".into()], files }
+        Report { name: "fig0", title: "A title", finding, text: vec!["a  table".into()], files }
     }
 
     #[test]

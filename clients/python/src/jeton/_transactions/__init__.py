@@ -1,1 +1,1 @@
-"""e-Transactions: procedures that the servers execute over several databases exactly once."""
+"""e-Transactions: the servers execute a procedure over several databases exactly once."""

@@ -1,26 +1,30 @@
-"""A session: numbered requests, so that servers can drop acknowledged outcomes."""
+"""Options, sessions and calls of the blocking and of the asyncio client of transactions."""
+
+# `_execute` returns what the type parameter of its subclass says.
+# mypy: disable-error-code=no-any-return
 
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
-from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
+from dataclasses import replace
+from typing import Any, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from .._retry import Backoff
 from .._errors import InvalidRequest, JetonError
+from .._execute import Clock, Execution
 from .._id_generator import SystemIdGenerator
-from .retry import FanOutRetryState, TransactionPolicy
-from .wire import AckWatermark, Problem, Request, Server, TransactionOutcome, check_token, error_of, read, servers_of
+from .._retry import Backoff, Policy, RetryOutcome, RetryState, Failed
+from .wire import AckWatermark, Request, Server, TransactionOutcome, check_token
 
 Urls = Union[str, Sequence[str]]
+T = TypeVar("T")
 
 
 class RequestNumbers:
-    """The acks of now, from any thread and in children of a fork too; under a new id from time to time.
+    """The request numbers of a session, for any thread and for children of a fork.
 
-    Servers refuse sessions that are older than their window.
+    A session continues under a new id from time to time, because servers reject sessions older than their window.
     """
 
     def __init__(self, id_generator: SystemIdGenerator, renew_after: float) -> None:
@@ -32,23 +36,23 @@ class RequestNumbers:
     def _renew(self) -> None:
         self._pid = os.getpid()
         self._id = self._id_generator.next()
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self._acks = AckWatermark()
 
     def next(self, procedure: str, parameters: Mapping[str, Any]) -> Tuple[Request, RequestNumber]:
-        """The next request, and its number_in_session among the others."""
+        """The next request, and its number."""
         if self._pid != os.getpid():
             # The parent continues under the same id: the child must start a new one.
             self._lock = threading.Lock()
             self._renew()
         with self._lock:
-            if time.monotonic() - self._begun >= self._renew_after:
+            if time.monotonic() - self._started >= self._renew_after:
                 self._renew()
-            found = self._acks.next()
-            while found is None:
+            next = self._acks.next()
+            while next is None:
                 self._renew()
-                found = self._acks.next()
-            number, acknowledged = found
+                next = self._acks.next()
+            number, acknowledged = next
             request = Request.of(f"{self._id}:{number}", procedure, parameters, acknowledged, True)
             return request, RequestNumber(self._lock, self._acks, number)
 
@@ -59,15 +63,31 @@ class RequestNumber:
     def __init__(self, lock: threading.Lock, acks: AckWatermark, number: int) -> None:
         self._lock, self._acks, self._number = lock, acks, number
 
-    def settle(self, error: Optional[BaseException]) -> None:
+    def finish(self, error: Optional[JetonError]) -> None:
         """Acknowledges the request, unless its outcome is unknown and it may be retried."""
-        if error is None or (isinstance(error, JetonError) and error.certain):
+        if error is None or error.certain:
             with self._lock:
                 self._acks.answered(self._number)
 
 
-class Base:
-    """Shared by both transaction clients."""
+class BaseSession(Generic[T]):
+    """Numbers its requests under one id, so that servers can drop acknowledged outcomes.
+
+    Requests may be in flight together. The session continues under a new id from time to time.
+    """
+
+    def __init__(self, transactions: BaseTransactions[T], numbers: RequestNumbers) -> None:
+        self._transactions, self._numbers = transactions, numbers
+
+    def execute(self, procedure: str, parameters: Mapping[str, Any], *, deadline: Optional[float] = None) -> T:
+        """Executes a procedure, and retries until there is an outcome or the deadline passes."""
+        return self._transactions._execute(*self._numbers.next(procedure, parameters), deadline)
+
+    issue = execute  # Deprecated alias.
+
+
+class BaseTransactions(Generic[T]):
+    """The calls of a client of transactions. `T` is the result of a call."""
 
     def __init__(
         self,
@@ -76,74 +96,71 @@ class Base:
         token: Optional[str] = None,
         deadline: Optional[float] = None,
         widen_after: float = 0.5,
+        # The server itself responds after 30 s by default if the outcome is still unknown.
         attempt_timeout: float = 40.0,
         connect_timeout: float = 2.0,
         backoff: Optional[Backoff] = None,
         renew_after: float = 3600.0,
     ) -> None:
-        self._servers: List[Server] = servers_of(servers if isinstance(servers, str) else list(servers))
+        listed = [servers] if isinstance(servers, str) else list(servers)
+        if not 1 <= len(listed) <= 64:
+            raise InvalidRequest("there must be 1 to 64 servers")
+        self._servers: List[Server] = [Server.of(url) for url in listed]
         check_token(token)
-        backoff = backoff or TransactionPolicy().backoff
-        if min(attempt_timeout, connect_timeout, renew_after, 1.0 if deadline is None else deadline) <= 0:
-            raise InvalidRequest(
-                "deadline, attempt_timeout, connect_timeout and renew_after must not be zero"
-            )
-        if min(backoff.base, backoff.cap) <= 0:
-            # Without a wait between retries, clients would keep an overloaded server overloaded.
-            raise InvalidRequest("backoff must not be zero")
+        if min(connect_timeout, renew_after) <= 0:
+            raise InvalidRequest("connect_timeout and renew_after must not be zero")
+        self._policy = Policy(deadline, None, attempt_timeout, None, widen_after, backoff or Backoff(0.05, 5.0))
+        self._policy.check()
         self._token = token
-        self._policy = TransactionPolicy(deadline, widen_after, attempt_timeout, connect_timeout, backoff)
+        self._connect_timeout = connect_timeout
         self._id_generator = SystemIdGenerator(False)
         self._renew_after = renew_after
+        #: Index of the server that responded last; the next transaction starts there.
         self._preferred = 0
+        self._clock = Clock()
         self._own = self._new_numbers()
+
+    def execute(
+        self,
+        procedure: str,
+        parameters: Mapping[str, Any],
+        *,
+        id: Optional[str] = None,
+        deadline: Optional[float] = None,
+    ) -> T:
+        """Executes a procedure: under this id, or in the client's own session.
+
+        The id is a UUID of version 7, optionally with a colon and a number.
+        """
+        if id is not None:
+            return self._execute(Request.of(id, procedure, parameters, None, False), None, deadline)
+        return self._execute(*self._own.next(procedure, parameters), deadline)
+
+    issue = execute  # Deprecated alias.
+
+    def _execute(self, request: Request, number: Optional[RequestNumber], deadline: Optional[float]) -> Any:
+        raise NotImplementedError
 
     def _new_numbers(self) -> RequestNumbers:
         return RequestNumbers(self._id_generator, self._renew_after)
 
-    def _execute_with_retries(self, request: Request, deadline: Optional[float]) -> Execution:
-        policy = self._policy
-        if deadline is not None:
-            policy = TransactionPolicy(
-                deadline, policy.widen_after, policy.attempt_timeout, policy.connect_timeout, policy.backoff
-            )
-        retry = FanOutRetryState(policy, time.monotonic(), len(self._servers), self._preferred, request.new)
-        return Execution(request, retry)
+    def _execution(self, request: Request, deadline: Optional[float]) -> Execution[TransactionOutcome]:
+        policy = self._policy if deadline is None else replace(self._policy, deadline=deadline)
+        # An earlier process may have sent a request that is not new.
+        retry = RetryState(policy, self._clock.now(), len(self._servers), self._preferred, not request.is_new)
+        return Execution(request.id, retry, self._clock)
 
-
-class Execution:
-    """A retry, and what is known so far."""
-
-    def __init__(self, request: Request, retry: FanOutRetryState) -> None:
-        self.request = request
-        self.retry = retry
-        self._answer: Optional[TransactionOutcome] = None
-        self._last = Problem("no response in time")
-
-    def response(self, attempt: int, status: int, body: bytes) -> None:
-        """An answer to a request."""
-        now, parsed = time.monotonic(), read(self.request.id, status, body)
-        if isinstance(parsed, TransactionOutcome):
-            self._answer = parsed
-            self.retry.answered(attempt, now)
-            return
-        self._last = parsed
-        if parsed.refused:
-            self.retry.refused(attempt, now)
-        else:
-            self.retry.busy(attempt, now, parsed.may_have_applied, random.random())
-
-    def lost(self, attempt: int, why: str, sent: bool) -> None:
-        """Records that an attempt got no response."""
-        self._last = Problem(why)
-        self.retry.lost(attempt, time.monotonic(), sent, random.random())
-
-    def answer(self) -> TransactionOutcome:
-        """The answer, when the retry is over with one."""
-        if self._answer is None:
-            raise self.error(True)
-        return self._answer
-
-    def error(self, may_have_applied: bool) -> JetonError:
-        """Why there is none."""
-        return error_of(self.request.id, self._last, may_have_applied)
+    def _finish(
+        self, execution: Execution[TransactionOutcome], number: Optional[RequestNumber], outcome: RetryOutcome
+    ) -> TransactionOutcome:
+        error: Optional[JetonError] = None
+        if not isinstance(outcome, Failed):
+            self._preferred = outcome.server
+        try:
+            return execution.response(outcome)
+        except JetonError as raised:
+            error = raised
+            raise
+        finally:
+            if number is not None:
+                number.finish(error)
