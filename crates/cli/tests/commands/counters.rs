@@ -1,11 +1,11 @@
 //! `jeton add`, `get`, `watch` and `table`.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
 use std::process::Stdio;
+use std::sync::mpsc;
 
 use crate::program::command;
-use crate::server::{Server, folder, has, run_in};
+use crate::server::{Server, fake_server, folder, has, run_in};
 
 const ID: &str = "--id";
 
@@ -75,30 +75,23 @@ fn an_id_counts_once_and_every_status_is_printed() {
 #[test]
 fn add_reports_a_missing_server_and_an_unknown_outcome() {
     let folder = folder();
-    let door = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = door.local_addr().unwrap().to_string();
-    // Accepts connections and closes each after one command: the outcome is unknown.
-    let deaf = std::thread::spawn(move || {
-        let hear = |stream: std::io::Result<std::net::TcpStream>| {
-            let mut stream = BufReader::new(stream.unwrap());
-            let mut heard = String::new();
-            // Seven arguments, each a length and itself, after their number.
-            while heard.lines().count() < 1 + 2 * 7 && stream.read_line(&mut heard).unwrap() > 0 {}
-            heard
-        };
-        door.incoming().take(2).map(hear).collect::<Vec<String>>()
-    });
-    let arguments = ["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "300ms"];
+    let (commands, received) = mpsc::channel();
+    // Closes the connection after each command: the outcome is unknown.
+    let address = fake_server(move |command| commands.send(command.to_vec()).map_or(None, |()| None));
+    let arguments = ["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "1s"];
     let run = run_in(folder.path(), &[], &arguments);
     assert_eq!(run.code, Some(1));
     has(&run.err, &["the outcome is unknown", "jeton add clicks/home 5 --id 0", "--min -3"]);
-    let heard = deaf.join().unwrap();
-    assert!(heard[0].contains("JADD\r\n") && heard[0].contains("MIN\r\n$2\r\n-3"), "{heard:?}");
-    assert_eq!(heard[0], heard[1], "the second attempt is the first again, with its id");
+    let received: Vec<Vec<String>> = received.try_iter().collect();
+    assert!(
+        received.len() > 1 && received[0][0] == "JADD" && received[0][5..] == ["MIN", "-3"],
+        "{received:?}"
+    );
+    assert!(received.iter().all(|command| *command == received[0]), "a retry has the same id: {received:?}");
 
-    let run = run_in(folder.path(), &[], &["get", "home", "--resp", &address]);
+    let run = run_in(folder.path(), &[], &["get", "home", "--resp", "127.0.0.1:1"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &[&format!("no server responds at {address}"), "jeton serve"]);
+    has(&run.err, &["no server responds at 127.0.0.1:1", "jeton serve"]);
 }
 
 #[test]

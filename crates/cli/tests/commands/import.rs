@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::mpsc;
 
 use crate::program::command;
-use crate::server::{Server, folder, has};
+use crate::server::{Server, fake_server, folder, has, run_in};
 
 fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).expect("it is written");
@@ -124,4 +125,26 @@ fn import_reads_a_pipe_and_stops_at_a_wrong_file() {
     assert_eq!(run.code, Some(1));
     has(&run.err, &["more than 1000 lines failed", "and 981 more"]);
     has(&server.run(&["import", "missing.ndjson"]).err, &["missing.ndjson cannot be read"]);
+}
+
+#[test]
+fn an_unknown_outcome_stops_the_import() {
+    let folder = folder();
+    let lines = ["a", "b", "c"].map(|id| format!("{{\"key\": \"k\", \"id\": \"{id}\"}}\n"));
+    write(folder.path(), "three.ndjson", &lines.concat());
+    let mut ids = Vec::new();
+    let (sent, received) = mpsc::channel();
+    let address = fake_server(move |command| {
+        ids.push(command[4].clone());
+        sent.send(command[4].clone()).expect("the test receives");
+        // The second operation fails once, and may have been applied.
+        let is_first = ids.iter().filter(|id| *id == "b").count() == 1;
+        Some(if command[4] == "b" && is_first { "-STORAGE no\r\n" } else { "*2\r\n:1\r\n+applied\r\n" })
+    });
+    let import = || run_in(folder.path(), &[], &["import", "three.ndjson", "--resp", &address]);
+    let run = import();
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["the server became unavailable during the import", "fix: run the same command again"]);
+    has(&import().out, &["1 applied", "2 done before", "0 failed"]);
+    assert_eq!(received.try_iter().collect::<Vec<_>>(), ["a", "b", "c", "b"]);
 }

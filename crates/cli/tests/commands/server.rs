@@ -1,6 +1,7 @@
 //! A server of a test's own: started, asked, stopped.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -192,4 +193,36 @@ pub fn has(text: &str, words: &[&str]) {
     for words in words {
         assert!(text.contains(words), "{words:?} is not in:\n{text}");
     }
+}
+
+/// A server that replies to `HELLO` and `PING`, and passes every other command to `reply`. `None` closes the connection.
+pub fn fake_server(mut reply: impl FnMut(&[String]) -> Option<&'static str> + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    // The thread ends with the test process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.expect("a connection"));
+            while let Some(command) = read_command(&mut stream) {
+                let answer = match command[0].as_str() {
+                    "HELLO" => Some("%0\r\n"),
+                    "PING" => Some("+PONG\r\n"),
+                    _ => reply(&command),
+                };
+                let Some(answer) = answer else { break };
+                stream.get_mut().write_all(answer.as_bytes()).expect("the client reads");
+            }
+        }
+    });
+    address
+}
+
+/// Reads the arguments of a command. `None` at the end of the connection.
+fn read_command(stream: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut line = || {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|length| *length > 0).map(|_| line.trim_end().to_owned())
+    };
+    let count = line()?.strip_prefix('*')?.parse().ok()?;
+    (0..count).map(|_| line().and_then(|_length| line())).collect()
 }
