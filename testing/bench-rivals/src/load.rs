@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use bytes::BytesMut;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::{ClockId, clock_gettime};
@@ -62,7 +63,7 @@ impl Round {
 
 struct Connection {
     stream: TcpStream,
-    out: Vec<u8>,
+    out: BytesMut,
     written: usize,
     input: Vec<u8>,
     batch: Vec<Operation>,
@@ -148,7 +149,7 @@ impl ConnectionPool {
             epoll::add(&fleet.epoll, &stream, EventData::new_u64(number as u64), EventFlags::IN)?;
             fleet.connections.push(Connection {
                 stream,
-                out: Vec::new(),
+                out: BytesMut::new(),
                 written: 0,
                 input: Vec::new(),
                 batch: Vec::new(),
@@ -306,7 +307,7 @@ impl ConnectionPool {
         }
         connection.out.clear();
         connection.written = 0;
-        self.dialect.encode(&connection.batch, &mut connection.out);
+        self.dialect.encode(&connection.batch, &mut connection.out)?;
         connection.awaited = if self.dialect.answers_at_once() { 1 } else { additions };
         connection.flawed = false;
         connection.since = since;

@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 
 use anyhow::Result;
+use bytes::BytesMut;
 
 use crate::operation::Operation;
 
@@ -25,7 +26,7 @@ pub trait Dialect: Send + Sync {
     fn greet(&self, stream: &mut TcpStream) -> Result<()>;
 
     /// Appends the request for some additions.
-    fn encode(&self, operations: &[Operation], out: &mut Vec<u8>);
+    fn encode(&self, operations: &[Operation], out: &mut BytesMut) -> Result<()>;
 
     /// Whether the additions of a request are answered by one answer for all, and not by one each.
     fn answers_at_once(&self) -> bool {
