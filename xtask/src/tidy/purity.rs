@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Violation;
-use super::code::{blank, line, places, split_at_commas, test_modules, without_comments, without_tests};
+use super::code::Code;
 use super::tree::Tree;
 
 const WHY: &str = "pure code does the same in the server, in the seeded simulator and in a replay of the log; \
@@ -51,14 +51,12 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
 
     let mut violations = Vec::new();
     for (path, text) in files.into_iter().filter(|(path, _)| !is_among(path, &tests)) {
-        let fragments = fragments(&without_tests(&without_comments(text)));
+        let code = Code::without_tests(text);
         for (patterns, what, fix) in BANNED {
-            let mut lines = BTreeSet::new();
-            for (start, code) in &fragments {
-                for pattern in *patterns {
-                    lines.extend(places(code, pattern).map(|at| (line(text, start + at), *pattern)));
-                }
-            }
+            let found = patterns
+                .iter()
+                .flat_map(|pattern| code.lines(pattern).into_iter().map(|line| (line, *pattern)));
+            let lines: BTreeSet<(usize, &str)> = found.collect();
             // `std::fs::File::open` is one mistake, not two.
             let mut seen = BTreeSet::new();
             violations.extend(lines.into_iter().filter(|(line, _)| seen.insert(*line)).map(
@@ -87,7 +85,7 @@ fn test_files(path: &str, text: &str) -> Vec<String> {
         "lib.rs" | "main.rs" | "mod.rs" => folder.to_string(),
         _ => format!("{folder}/{}", file.trim_end_matches(".rs")),
     };
-    test_modules(&without_comments(text)).into_iter().map(|name| format!("{folder}/{name}")).collect()
+    Code::without_tests(text).test_modules.into_iter().map(|name| format!("{folder}/{name}")).collect()
 }
 
 /// Whether a file is one of these modules, or inside one.
@@ -95,40 +93,6 @@ fn is_among(path: &str, modules: &BTreeSet<String>) -> bool {
     modules.iter().any(|module| {
         path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
     })
-}
-
-/// The code in pieces, each with its position: a grouped `use` becomes one full path for each of its names, so that
-/// `use std::{fs, io}` reads as `std::fs` and `std::io`; everything else is one piece.
-fn fragments(code: &str) -> Vec<(usize, String)> {
-    let mut rest = code.as_bytes().to_vec();
-    let mut fragments = Vec::new();
-    for start in places(code, "use").map(|at| at + "use".len()) {
-        let Some(len) = code[start..].find(';') else { continue };
-        let tree = &code[start..start + len];
-        if tree.starts_with(char::is_whitespace) && tree.contains('{') {
-            expand("", start, tree, &mut fragments);
-            blank(&mut rest, start, start + len);
-        }
-    }
-    fragments.push((0, String::from_utf8_lossy(&rest).into_owned()));
-    fragments
-}
-
-fn expand(prefix: &str, start: usize, tree: &str, paths: &mut Vec<(usize, String)>) {
-    let indent = tree.len() - tree.trim_start().len();
-    let (start, tree) = (start + indent, tree.trim());
-    match tree.split_once('{') {
-        Some((head, group)) => {
-            let prefix = format!("{prefix}{head}");
-            let mut at = start + head.len() + 1;
-            for part in split_at_commas(group.strip_suffix('}').unwrap_or(group)) {
-                expand(&prefix, at, part, paths);
-                at += part.len() + 1;
-            }
-        }
-        None if !tree.is_empty() => paths.push((start, format!("{prefix}{tree}"))),
-        None => {}
-    }
 }
 
 #[cfg(test)]
@@ -166,16 +130,6 @@ mod tests {
         ] {
             assert_eq!(lines(&format!("//! A.\n\n{code}\n")), [3], "{code}");
         }
-    }
-
-    #[test]
-    fn a_name_in_a_grouped_use_is_found_at_its_line() {
-        assert_eq!(lines("use std::{fmt, fs, io::{self, Read}};"), [1]);
-        assert_eq!(
-            lines("use std::{\n    fmt,\n    thread::{\n        self,\n        spawn,\n    },\n};"),
-            [5]
-        );
-        assert_eq!(lines("use {\n    a::b,\n    rand::Rng,\n};"), [3]);
     }
 
     #[test]
