@@ -74,11 +74,10 @@ impl Add {
             output::line(&format!("{value} {status}"))?;
         }
         if outcome.status == Status::Refused {
-            return Err(CliError {
-                what: format!("nothing was added to {}: the sum would be out of bounds", self.key),
-                fix: "add less under a new id; this id stays refused".into(),
-            }
-            .into());
+            return Err(CliError::new(
+                format!("nothing was added to {}: the sum would be out of bounds", self.key),
+                "add less under a new id; this id stays refused",
+            ));
         }
         Ok(())
     }

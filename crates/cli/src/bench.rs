@@ -61,10 +61,8 @@ pub struct Bench {
 
 impl Bench {
     pub fn run(&self) -> Result<()> {
-        let mut run = [0; 8];
-        id::fill_random(&mut run)?;
         // New rows: at the end they contain only operations of this run.
-        let prefix = format!("{}/bench-{:016x}-", self.table, u64::from_be_bytes(run));
+        let prefix = format!("{}/bench-{}-", self.table, id::uuid7()?);
         let connection = Resp::connect(&self.server)?;
         let options = Resp::options(&self.server, self.server.timeout())?;
         let started = Instant::now();
@@ -73,7 +71,7 @@ impl Bench {
             let mut workers = JoinSet::new();
             for worker in 0..self.connections {
                 let client = Client::new(options.clone()).map_err(error_of)?;
-                workers.spawn(Load::new(self, client, &prefix, worker)?.run(deadline));
+                workers.spawn(Load::new(self, client, &prefix, worker).run(deadline));
             }
             let mut total = BenchCounts::default();
             while let Some(counted) = workers.join_next().await {
@@ -87,11 +85,10 @@ impl Bench {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(CliError {
-            what: format!("{} counters are wrong", wrong.len()),
-            fix: "report this bug with the output above and the log of the server".into(),
-        }
-        .into())
+        Err(CliError::new(
+            format!("{} counters are wrong", wrong.len()),
+            "report this bug with the output above and the log of the server",
+        ))
     }
 
     /// Compares all counters with the acknowledged operations. Returns the differences.

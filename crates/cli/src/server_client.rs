@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use jeton_client::Tls;
 
-pub use self::error_text::{attempt_error_of, error_of, problem_of};
+pub use self::error_text::{attempt_error_of, error_of, json_of, problem_of};
 pub use self::http::{Http, escaped};
 pub use self::resp::{Resp, status_of};
 
@@ -45,6 +45,17 @@ pub struct ServerArgs {
     /// How long to wait for a response
     #[arg(long, value_name = "TIME", default_value = "10s")]
     timeout: DurationValue,
+}
+
+/// Arguments of commands that print the response of a server.
+#[derive(Args)]
+pub struct ClientArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -59,11 +59,10 @@ impl Watch {
         if is_complete {
             return Ok(());
         }
-        Err(CliError {
-            what: "the server closed the change feed".into(),
-            fix: "the server is stopping, or the token was revoked: try again".into(),
-        }
-        .into())
+        Err(CliError::new(
+            "the server closed the change feed",
+            "the server is stopping, or the token was revoked: try again",
+        ))
     }
 
     fn print(&self, data: &str) -> Result<()> {

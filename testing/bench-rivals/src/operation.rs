@@ -1,4 +1,4 @@
-//! An addition as the load knows it: which counter, under which id, and whether it has been sent before.
+//! An addition: counter, id, and whether it was sent before.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,19 +10,19 @@ pub const ID_TEXT: usize = 36;
 pub struct Operation {
     pub id: [u8; 16],
     pub counter: u32,
-    /// Answered before, and now sent again under the same id: a retry whose first answer was lost.
+    /// Sent again with its id after it was answered: a retry after a lost answer.
     pub again: bool,
 }
 
-/// Ids of version 7: dated, and never twice the same.
+/// Generates UUIDs of version 7.
 pub struct Ids {
     state: u64,
 }
 
 impl Ids {
-    /// Ids that nobody else makes, in this run or another.
+    /// A generator with a random seed.
     pub fn new() -> Self {
-        // The keys of the standard hasher come from the system's random source.
+        // The keys of the standard hasher are random.
         Self { state: RandomState::new().hash_one(0) }
     }
 

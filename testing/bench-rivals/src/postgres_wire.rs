@@ -15,7 +15,7 @@ use postgres_protocol::types::{self, ArrayDimension};
 use postgres_protocol::{IsNull, Oid};
 
 use crate::operation::Operation;
-use crate::protocol::{Answer, Dialect};
+use crate::protocol::{Answer, Protocol};
 
 const UUID: Oid = 2950;
 const INT4: Oid = 23;
@@ -121,7 +121,7 @@ pub struct Prepared {
     pub options: &'static str,
 }
 
-impl Dialect for Prepared {
+impl Protocol for Prepared {
     fn greet(&self, stream: &mut TcpStream) -> Result<()> {
         Session::open(stream, self.options)?.prepare(&self.sql)
     }
@@ -153,9 +153,9 @@ impl Dialect for Prepared {
     fn answer(&self, bytes: &[u8]) -> Result<Option<(usize, Answer)>> {
         let Some(header) = backend::Header::parse(bytes)? else { return Ok(None) };
         let answer = match header.tag() {
-            backend::ERROR_RESPONSE_TAG => Answer::Flaw,
+            backend::ERROR_RESPONSE_TAG => Answer::ErrorPart,
             backend::READY_FOR_QUERY_TAG => Answer::Done,
-            _ => Answer::Piece,
+            _ => Answer::Part,
         };
         // The length in the header does not include the tag.
         let len = header.len() as usize + 1;
@@ -204,11 +204,11 @@ mod tests {
     fn an_answer_is_parsed_when_it_is_complete() {
         let bytes = b"E\0\0\0\x29SERROR\0C40P01\0Mdeadlock detected\0\0\0\0Z\0\0\0\x05I";
         let first = bytes.len() - 6;
-        let dialect = Prepared { sql: String::new(), form: BatchForm::Single, options: "" };
-        assert_eq!(dialect.answer(bytes).unwrap(), Some((first, Answer::Flaw)));
-        assert_eq!(dialect.answer(&bytes[first..]).unwrap(), Some((6, Answer::Done)));
+        let protocol = Prepared { sql: String::new(), form: BatchForm::Single, options: "" };
+        assert_eq!(protocol.answer(bytes).unwrap(), Some((first, Answer::ErrorPart)));
+        assert_eq!(protocol.answer(&bytes[first..]).unwrap(), Some((6, Answer::Done)));
         for end in 0..first {
-            assert_eq!(dialect.answer(&bytes[..end]).unwrap(), None);
+            assert_eq!(protocol.answer(&bytes[..end]).unwrap(), None);
         }
         let message = Message::parse(&mut BytesMut::from(&bytes[..])).unwrap();
         let Some(Message::ErrorResponse(body)) = message else { panic!("not an error") };
@@ -219,8 +219,8 @@ mod tests {
     fn a_request_of_arrays_binds_once() {
         let operations = [Operation { id: [1; 16], counter: 7, again: false }; 3];
         let mut out = BytesMut::new();
-        let dialect = Prepared { sql: String::new(), form: BatchForm::Arrays, options: "" };
-        dialect.encode(&operations, &mut out).unwrap();
+        let protocol = Prepared { sql: String::new(), form: BatchForm::Arrays, options: "" };
+        protocol.encode(&operations, &mut out).unwrap();
         let (ids, counters) = (4 + 20 + 3 * 20, 4 + 20 + 3 * 8);
         let bound = 5 + 9 + ids + counters + 4;
         assert_eq!((out[0], out[bound]), (b'B', b'E'));

@@ -10,7 +10,7 @@ use jeton_resp::command;
 use jeton_resp::reply_parser::{Limits, Parser, Progress, Value};
 
 use crate::operation::{ID_TEXT, Operation, write_id};
-use crate::protocol::{Answer, Dialect};
+use crate::protocol::{Answer, Protocol};
 use crate::workload::NUMBERS;
 
 /// Placeholder for the number of the counter.
@@ -70,7 +70,7 @@ pub fn request(words: &[&str]) -> Vec<u8> {
     bytes
 }
 
-impl Dialect for Resp {
+impl Protocol for Resp {
     fn greet(&self, _stream: &mut TcpStream) -> Result<()> {
         Ok(())
     }
@@ -182,19 +182,19 @@ mod tests {
 
     #[test]
     fn a_reply_is_parsed_when_it_is_complete() {
-        let dialect = Resp::new(&["PING"]);
+        let protocol = Resp::new(&["PING"]);
         for (reply, answer) in [
             ("+OK\r\n", Answer::Done),
             ("-ERR no\r\n", Answer::Refused),
             ("*2\r\n:5\r\n$5\r\nadded\r\n", Answer::Done),
         ] {
             for end in 0..reply.len() {
-                assert_eq!(dialect.answer(&reply.as_bytes()[..end]).unwrap(), None, "{reply:?} to {end}");
+                assert_eq!(protocol.answer(&reply.as_bytes()[..end]).unwrap(), None, "{reply:?} to {end}");
             }
             let two = format!("{reply}:7\r\n");
-            assert_eq!(dialect.answer(two.as_bytes()).unwrap(), Some((reply.len(), answer)), "{reply:?}");
+            assert_eq!(protocol.answer(two.as_bytes()).unwrap(), Some((reply.len(), answer)), "{reply:?}");
         }
-        assert!(dialect.answer(b"what\r\n").is_err());
+        assert!(protocol.answer(b"what\r\n").is_err());
     }
 
     #[test]

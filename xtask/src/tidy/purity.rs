@@ -1,4 +1,4 @@
-//! Pure crates take time, randomness, disk and network from their caller.
+//! Pure code takes time, randomness, disk and network from its caller.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use super::Violation;
 use super::code::Code;
 use super::tree::Tree;
 
-const WHY: &str = "pure code does the same in the server, in the seeded simulator and in a replay of the log; \
-                   one hidden input and a failing seed can never be seen again";
+const WHY: &str = "pure code runs in the server, in the seeded simulator and in a replay of the log; \
+                   with one hidden input a failing seed cannot be reproduced";
 
-/// Where the pure code is: a folder, or the single file it was before it grew.
+/// Pure code: directories, or single files with `.rs` at the end.
 const PURE: &[&str] = &[
     "crates/filter/src",
     "crates/clock/src",
@@ -26,7 +26,7 @@ const PURE: &[&str] = &[
     "research/src/clock_estimate",
 ];
 
-/// What reaches around the caller, what it is, and what to do instead.
+/// Hidden inputs: patterns, description, fix.
 const BANNED: &[(&[&str], &str, &str)] = &[
     (&["Instant::now", "SystemTime::now"], "the system clock", "take the time as a parameter"),
     (
@@ -39,7 +39,7 @@ const BANNED: &[(&[&str], &str, &str)] = &[
     (
         &["thread::spawn", "thread::sleep", "thread::scope", "thread::Builder"],
         "threads",
-        "let the caller decide what runs where and when",
+        "let the caller start threads",
     ),
     (&["std::env"], "the environment", "take the setting as a parameter"),
     (&["tokio", "async"], "async code", "write a state machine: input in, effects out; its driver awaits"),
@@ -99,7 +99,7 @@ fn is_among(path: &str, modules: &BTreeSet<String>) -> bool {
 mod tests {
     use super::*;
 
-    /// The lines at which a text in the filter breaks the rule.
+    /// The lines of violations in a file of the filter.
     fn lines(text: &str) -> Vec<usize> {
         check(&Tree::of(&[("crates/filter/src/a.rs", text)]))
             .into_iter()
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn words_about_it_are_fine() {
+    fn comments_and_strings_are_not_code() {
         let text = "//! Never Instant::now().\n/// Not std::fs either.\nfn f() {\n    g(\"tokio\"); // thread::sleep\n}\n\
                     use std::time::Instant;\nfn operand::rand_x() {}\nuse std::{fmt, io::Read};\n";
         assert_eq!(lines(text), []);
     }
 
     #[test]
-    fn tests_may_do_what_they_like() {
+    fn test_code_may_be_impure() {
         assert_eq!(lines("#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n\nuse std::net;\n"), [6]);
 
         let declare = "//! A.\n#[cfg(test)]\nmod a_test;\n";
@@ -148,13 +148,13 @@ mod tests {
         assert_eq!(check(&Tree::of(&files)), []);
         let files =
             [("crates/core/src/lib.rs", "mod a_test;"), ("crates/core/src/a_test.rs", "use std::fs;")];
-        assert_eq!(check(&Tree::of(&files)).len(), 1, "a name alone makes no test");
+        assert_eq!(check(&Tree::of(&files)).len(), 1, "the module is not declared for tests");
         let files = [("crates/core/src/b.rs", declare), ("crates/core/src/b/a_test.rs", "use std::fs;")];
         assert_eq!(check(&Tree::of(&files)), []);
     }
 
     #[test]
-    fn the_rule_holds_where_the_pure_code_is() {
+    fn only_pure_code_is_checked() {
         let code = "use std::fs;";
         for (path, expected) in [
             ("crates/clock/src/lib.rs", 1),

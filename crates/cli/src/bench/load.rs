@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 
 use super::{Bench, ByCounter};
 use crate::cli_error::CliError;
-use crate::id;
 use crate::server_client::{error_of, status_of};
 
 /// Acknowledged ids that are kept for duplicates.
@@ -87,19 +86,17 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn new(bench: &Bench, client: Client, prefix: &str, worker: u32) -> Result<Self> {
-        let mut seed = [0; 8];
-        id::fill_random(&mut seed)?;
-        Ok(Self {
+    pub fn new(bench: &Bench, client: Client, prefix: &str, worker: u32) -> Self {
+        Self {
             client,
             prefix: prefix.to_owned(),
             pipeline: bench.pipeline as usize,
             duplicates: bench.duplicates,
             counters: bench.counters,
-            random: u64::from_be_bytes(seed) ^ u64::from(worker),
+            random: u64::from(worker) + 1,
             done: VecDeque::new(),
             counted: BenchCounts::default(),
-        })
+        }
     }
 
     /// Sends pipelines until the deadline.
@@ -173,7 +170,7 @@ impl Load {
 
     /// xorshift*.
     fn random(&mut self) -> u64 {
-        let mut state = self.random.max(1);
+        let mut state = self.random;
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;

@@ -1,6 +1,6 @@
 //! Errors of a server, with what the user can do.
 
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
 use jeton_client::http::HttpError;
 use jeton_client::{AttemptError, Error};
 use serde_json::Value;
@@ -112,18 +112,42 @@ pub fn lost(reason: impl Into<String>) -> anyhow::Error {
     )
 }
 
+/// The body of a response, or the problem that it describes.
+pub fn json_of(status: u16, body: &str) -> Result<Value> {
+    if status >= 300 {
+        return Err(problem_of(status, body));
+    }
+    serde_json::from_str(body).map_err(|error| anyhow!("the response of the server is not JSON: {error}"))
+}
+
 /// A problem details response (RFC 9457).
 pub fn problem_of(status: u16, body: &str) -> anyhow::Error {
     let problem: Value = serde_json::from_str(body).unwrap_or_default();
     let text = |name: &str| problem[name].as_str().map(str::to_owned);
     let what = text("title").unwrap_or_else(|| format!("the server responded with status {status}"));
     let reason = text("detail").unwrap_or_else(|| format!("status {status}"));
-    let fix = match status {
-        401 => "set JETON_TOKEN, or name a file with --token-file".into(),
-        403 => "list the rights of the token: jeton token list".into(),
-        404 => "list the tables: jeton table list".into(),
-        429 | 503 => "retry later".into(),
-        _ => text("type").map_or("see jeton --help".into(), |kind| format!("read {kind} on the server")),
+    let kind = text("type").unwrap_or_default();
+    let fix = match (status, kind.rsplit('/').next().unwrap_or_default()) {
+        (_, "unknown-procedure") => "see [procedures] in the configuration file of the server".into(),
+        (_, "not-found") => {
+            "declare [databases] and [procedures] in the configuration file of the server: see \
+                             docs/transactions.md"
+                .into()
+        }
+        (_, "bad-parameters") => {
+            "write them as name=value; [procedures] in the configuration file of the server declares them"
+                .into()
+        }
+        (_, "id-invalid") => "create an id with jeton id".into(),
+        (_, "id-mismatch") => "use a new id for a new transaction; the old id has its result".into(),
+        (_, "id-expired") => "nothing was executed now; check the databases for an earlier execution".into(),
+        (_, "id-from-future") => "set the clock of the machine that creates ids".into(),
+        (401, _) => "set JETON_TOKEN, or name a file with --token-file".into(),
+        (403, _) => "list the rights of the token: jeton token list".into(),
+        (404, _) => "list the tables: jeton table list".into(),
+        (429 | 503, _) => "retry later".into(),
+        (_, "") => "see jeton --help".into(),
+        _ => format!("read {kind} on the server"),
     };
     CliError::of(anyhow!("{reason}"), what, fix)
 }

@@ -1,13 +1,23 @@
-//! Runs the real binary and keeps what it said.
+//! Runs the real binary and captures its output.
 
 use std::process::Command;
 
-/// How a run ended.
+/// Output and exit code of a run.
 pub struct Run {
     pub out: String,
     pub err: String,
-    /// None if a signal ended it.
+    /// `None` if a signal ended it.
     pub code: Option<i32>,
+}
+
+impl Run {
+    /// Asserts that the command failed, with these words on standard error.
+    pub fn fails(&self, words: &[&str]) {
+        assert_eq!(self.code, Some(1), "{}{}", self.out, self.err);
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is not in:\n{}", self.err);
+        }
+    }
 }
 
 /// The binary, not yet started.
