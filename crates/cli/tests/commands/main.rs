@@ -11,5 +11,6 @@ mod load;
 mod program;
 mod serve;
 mod server;
+mod shell;
 mod tls;
 mod token;

@@ -68,13 +68,19 @@ impl Bank {
         })
     }
 
+    /// Executes a statement in MariaDB. Returns the first column.
     pub fn ask_mariadb(&self, sql: &str) -> Vec<String> {
+        let mut rows = self.mariadb_rows(sql);
+        rows.iter_mut().map(|row| row.take(0).unwrap()).collect()
+    }
+
+    fn mariadb_rows(&self, sql: &str) -> Vec<mysql_async::Row> {
         self.runtime.block_on(async {
             let options = mysql_async::Opts::from_url(&self.mariadb.url()).unwrap();
             let mut connection = mysql_async::Conn::new(options).await.unwrap();
-            let rows: Vec<mysql_async::Row> = connection.query(sql).await.unwrap();
+            let rows = connection.query(sql).await.unwrap();
             connection.disconnect().await.unwrap();
-            rows.into_iter().map(|mut row| row.take::<String, _>(0).unwrap()).collect()
+            rows
         })
     }
 
@@ -99,13 +105,8 @@ impl Bank {
         let mark = format!("{cluster:08x}");
         let sql = format!("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'etx1:{mark}%'");
         let postgres = self.ask_postgres(&sql).len();
-        self.runtime.block_on(async {
-            let options = mysql_async::Opts::from_url(&self.mariadb.url()).unwrap();
-            let mut connection = mysql_async::Conn::new(options).await.unwrap();
-            let mut rows: Vec<mysql_async::Row> = connection.query("XA RECOVER").await.unwrap();
-            connection.disconnect().await.unwrap();
-            rows.retain_mut(|row| row.take::<String, _>("data").unwrap().starts_with(&mark));
-            postgres + rows.len()
-        })
+        let mut rows = self.mariadb_rows("XA RECOVER");
+        rows.retain_mut(|row| row.take::<String, _>("data").unwrap().starts_with(&mark));
+        postgres + rows.len()
     }
 }

@@ -191,14 +191,9 @@ impl Cluster {
 
     /// Runs a command of the binary against the first server.
     pub fn run(&self, arguments: &[&str]) -> Run {
-        let output = command(arguments)
-            .env("JETON_HTTP", &self.addresses[0])
-            .current_dir(&self.folders[0])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Run { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+        let mut command = command(arguments);
+        command.env("JETON_HTTP", &self.addresses[0]).current_dir(&self.folders[0]).stdin(Stdio::null());
+        Run::of(&mut command)
     }
 
     /// Runs a command that must succeed. Returns its output.

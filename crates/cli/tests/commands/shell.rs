@@ -1,11 +1,9 @@
 //! Behaviour that all commands share.
 
-mod program;
-
 use std::io::Read;
 use std::process::Stdio;
 
-use program::{command, jeton};
+use crate::program::{command, jeton};
 
 #[test]
 fn version_prints_package_version_and_commit() {
