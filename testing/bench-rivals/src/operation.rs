@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use jeton_testkit::Rng;
+
 /// The length of an id as text.
 pub const ID_TEXT: usize = 36;
 
@@ -15,29 +17,19 @@ pub struct Operation {
 }
 
 /// Generates UUIDs of version 7.
-pub struct Ids {
-    state: u64,
-}
+pub struct Ids(Rng);
 
 impl Ids {
     /// A generator with a random seed.
     pub fn new() -> Self {
         // The keys of the standard hasher are random.
-        Self { state: RandomState::new().hash_one(0) }
-    }
-
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        Self(Rng::new(RandomState::new().hash_one(0)))
     }
 
     /// The next id, of a time in milliseconds since 1970.
     pub fn next(&mut self, millis: u64) -> [u8; 16] {
-        let high = (millis << 16) | 0x7000 | (self.random() & 0xfff);
-        let low = (self.random() >> 2) | (1 << 63);
+        let high = (millis << 16) | 0x7000 | (self.0.next_u64() & 0xfff);
+        let low = (self.0.next_u64() >> 2) | (1 << 63);
         let mut id = [0; 16];
         id[..8].copy_from_slice(&high.to_be_bytes());
         id[8..].copy_from_slice(&low.to_be_bytes());

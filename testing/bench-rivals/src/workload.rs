@@ -1,5 +1,7 @@
 //! The counters of the additions, drawn before the measurement: the load generator shares the processors with the server.
 
+use jeton_testkit::Rng;
+
 use crate::zipf::Zipf;
 
 /// Counters are below this number, so that all requests have the same length.
@@ -46,14 +48,9 @@ impl Workload {
 }
 
 /// Pseudo-random numbers, uniform in [0, 1), the same in each run.
-fn even() -> impl FnMut() -> f64 {
-    let mut state = 0x1234_5678_9abc_def1_u64;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    }
+pub fn even() -> impl FnMut() -> f64 {
+    let mut rng = Rng::new(1);
+    move || (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

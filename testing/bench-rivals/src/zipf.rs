@@ -55,11 +55,7 @@ mod tests {
     #[test]
     fn frequencies_follow_the_distribution() {
         let zipf = Zipf::new(1_000, 0.99);
-        let mut state = 1_u64;
-        let mut even = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        };
+        let mut even = crate::workload::even();
         let draws = 1_000_000;
         let mut counts = vec![0_u32; 1_001];
         for _ in 0..draws {
