@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use jeton_client::{Client, StoredValue};
 use serde_json::json;
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 use self::load::{BenchCounts, Load};
@@ -63,7 +64,7 @@ impl Bench {
     pub fn run(&self) -> Result<()> {
         // New rows: at the end they contain only operations of this run.
         let prefix = format!("{}/bench-{}-", self.table, id::uuid7()?);
-        let connection = Resp::connect(&self.server)?;
+        let connection = Resp::with(&self.server, self.server.timeout(), Builder::new_multi_thread())?;
         let options = Resp::options(&self.server, self.server.timeout())?;
         let started = Instant::now();
         let deadline = started + self.duration.0;

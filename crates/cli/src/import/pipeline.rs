@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use jeton_client::{Error, Id, Outcome, Status};
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -53,7 +54,7 @@ pub struct ImportPipeline<'a> {
 
 impl<'a> ImportPipeline<'a> {
     pub fn connect(server: &'a ServerArgs, name: String) -> Result<Self> {
-        let connection = Resp::with(server, RETRY_TIMEOUT)?;
+        let connection = Resp::with(server, RETRY_TIMEOUT, Builder::new_current_thread())?;
         Ok(Self {
             server,
             connection,

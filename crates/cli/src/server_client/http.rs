@@ -7,10 +7,11 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use jeton_client::http::{HttpClient, HttpError, HttpOptions, Request, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::runtime::Builder;
 
 use super::ServerArgs;
 use super::error_text::{http_error_of, lost, problem_of};
-use super::resp::runtime;
+use super::resp::build;
 use crate::cli_error::CliError;
 
 /// Longest response body.
@@ -46,7 +47,9 @@ impl Http<'_> {
         timeout: Duration,
     ) -> Result<(u16, String)> {
         let (client, request) = (self.client(Some(timeout))?, self.request(method, path, headers, body)?);
-        let response = runtime()?.block_on(client.send(request)).map_err(|error| self.error(&error))?;
+        let response = build(Builder::new_current_thread())?
+            .block_on(client.send(request))
+            .map_err(|error| self.error(&error))?;
         Ok((response.status().as_u16(), String::from_utf8_lossy(response.body()).into_owned()))
     }
 
@@ -59,7 +62,7 @@ impl Http<'_> {
     ) -> Result<()> {
         let (client, request) = (self.client(None)?, self.request("GET", path, &[], None)?);
         let timeout = || lost("timeout");
-        runtime()?.block_on(async {
+        build(Builder::new_current_thread())?.block_on(async {
             let response = tokio::time::timeout(read_timeout, client.open(request)).await;
             let response = response.map_err(|_| timeout())?.map_err(|error| self.error(&error))?;
             let status = response.status().as_u16();

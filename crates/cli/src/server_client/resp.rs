@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jeton_client::{Client, Error, Options, Outcome, Status};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use super::ServerArgs;
 use super::error_text::error_of;
@@ -19,12 +19,13 @@ pub struct Resp {
 impl Resp {
     /// Connects. A server that does not respond is reported at once: nothing was sent.
     pub fn connect(server: &ServerArgs) -> Result<Self> {
-        Self::with(server, server.timeout())
+        Self::with(server, server.timeout(), Builder::new_current_thread())
     }
 
-    /// Like `connect`, with another time for all attempts of an operation.
-    pub fn with(server: &ServerArgs, deadline: Duration) -> Result<Self> {
-        let (runtime, options) = (runtime()?, Self::options(server, deadline)?);
+    /// Like `connect`, with another time for all attempts of an operation, and another runtime. In the runtime of one
+    /// thread, operations are sent in the order in which they are spawned.
+    pub fn with(server: &ServerArgs, deadline: Duration, runtime: Builder) -> Result<Self> {
+        let (runtime, options) = (build(runtime)?, Self::options(server, deadline)?);
         let client = runtime.block_on(async {
             let client = Client::new(options)?;
             match client.probe().await {
@@ -50,9 +51,9 @@ impl Resp {
     }
 }
 
-/// A runtime for a client.
-pub fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| {
+/// Builds a runtime for a client.
+pub fn build(mut runtime: Builder) -> Result<Runtime> {
+    runtime.enable_all().build().map_err(|error| {
         CliError::of(error, "the client could not start its threads", "check the limit of threads: ulimit -u")
     })
 }
