@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_parsed_when_it_is_complete() {
-        let bytes = b"E\0\0\0\x29SERROR\0C40P01\0Mdeadlock detected\0\0\0\0Z\0\0\0\x05I";
+        let bytes = b"E\0\0\0\x26SERROR\0C40P01\0Mdeadlock detected\0\0Z\0\0\0\x05I";
         let first = bytes.len() - 6;
         let protocol = Prepared { sql: String::new(), form: BatchForm::Single, options: "" };
         assert_eq!(protocol.answer(bytes).unwrap(), Some((first, Answer::ErrorPart)));
