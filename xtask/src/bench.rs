@@ -1,6 +1,6 @@
 //! `cargo xtask bench NAME`: runs a benchmark. With `--markdown` it also writes the output to `docs/bench/NAME.md`.
 //!
-//! A benchmark is a command and never a test: a loaded machine would fail it for no fault of the code.
+//! A benchmark is a command and never a test: on a loaded machine it would fail without a fault in the code.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -32,7 +32,7 @@ pub fn bench(arguments: &[String]) -> Result<()> {
         bail!("name a benchmark: {}", known());
     };
     let Some((name, bench)) = BENCHES.iter().find(|(known, _)| known == name) else {
-        bail!("there is no benchmark `{name}`; there is: {}", known());
+        bail!("there is no benchmark `{name}`; the benchmarks are: {}", known());
     };
     let mut command = match bench {
         Bench::Target { workspace, package, target } => {
@@ -40,7 +40,7 @@ pub fn bench(arguments: &[String]) -> Result<()> {
             cargo(&["bench", "--manifest-path", &manifest, "-p", package, "--bench", target, "--"])
         }
         Bench::Rivals => {
-            // A rival that cannot be installed is left out, and the benchmark says so.
+            // The benchmark leaves out rivals that are not installed, and prints that.
             if let Err(error) = machine::prepare_rivals() {
                 eprintln!("{error:#}");
             }

@@ -17,8 +17,8 @@ pub fn deny() -> Result<()> {
     run(&mut cargo(&[&["deny", "check"], HERE].concat()))?;
     if run(&mut cargo(&["deny", "fetch", "db"])).is_err() {
         bail!(
-            "licences, bans and sources are in order. Known holes were NOT looked for: the list of them cannot be fetched from here. \
-             Run this again where it can."
+            "licences, bans and sources are valid. Security advisories were NOT checked: the list cannot be fetched. Run this \
+             again with network access."
         );
     }
     run(&mut cargo(&["deny", "check", "advisories"]))

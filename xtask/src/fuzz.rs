@@ -29,7 +29,7 @@ pub fn fuzz(arguments: &[String]) -> Result<()> {
     };
     let targets: Vec<&&str> = TARGETS.iter().filter(|target| wanted == "all" || **target == wanted).collect();
     if targets.is_empty() {
-        bail!("there is no target `{wanted}`; there is: {}", TARGETS.join(", "));
+        bail!("there is no target `{wanted}`; the targets are: {}", TARGETS.join(", "));
     }
     if !succeeds(&mut cargo(&["+nightly", "fuzz", "--version"])) {
         bail!(
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_not_there_is_refused() {
+    fn an_unknown_target_is_rejected() {
         let error = fuzz(&["nothing".into()]).expect_err("refused");
         assert!(error.to_string().contains("snapshot"), "{error}");
         assert!(fuzz(&["id".into(), "soon".into()]).is_err());

@@ -133,7 +133,7 @@ mod tests {
         Need { what: "a database", is_met: || false, debian_packages: &["db", "db-tools"] };
 
     #[test]
-    fn what_is_missing_is_installed_by_root_on_debian_and_asked_for_elsewhere() {
+    fn root_on_debian_installs_missing_packages_others_are_asked() {
         assert_eq!(plan("the tests need", &[], true, true), Plan::Nothing);
         let missing = [&LINKER, &DATABASE];
         assert_eq!(

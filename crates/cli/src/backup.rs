@@ -18,7 +18,7 @@ use crate::cli_error::{CliError, fix_of};
 use crate::config::{Config, Flags};
 use crate::number_format;
 use crate::output;
-use crate::server_client::{Http, ServerArgs, problem_of};
+use crate::server_client::{Http, ServerArgs, json_of};
 
 /// Time limit of a backup by a server. A backup to another file system copies all files.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
@@ -123,10 +123,7 @@ impl Backup {
         let body = json!({ "to": text(resolved(&self.target)?)?, "of": of }).to_string();
         let (status, text) =
             Http(server).ask_within("POST", "/v1/admin/backup", Some(&body), BACKUP_TIMEOUT)?;
-        if status != 200 {
-            return Err(problem_of(status, &text));
-        }
-        let done: serde_json::Value = serde_json::from_str(&text)?;
+        let done = json_of(status, &text)?;
         let number = |name: &str| {
             done[name].as_u64().ok_or_else(|| anyhow!("{name} is missing in the response of the server"))
         };
@@ -170,11 +167,10 @@ impl Restore {
             CliError::of(error, what, "remove the incomplete copy, check the free space, and try again")
         };
         if fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(CliError {
-                what: format!("{} is not empty", target.display()),
-                fix: "name a new directory: this one may contain data".into(),
-            }
-            .into());
+            return Err(CliError::new(
+                format!("{} is not empty", target.display()),
+                "name a new directory: this one may contain data",
+            ));
         }
         fs::create_dir_all(target).map_err(failed)?;
         let mark = target.join(INCOMPLETE);
@@ -205,11 +201,10 @@ impl Restore {
 fn check_store(folder: &Path, what: &str, fix: &str) -> Result<()> {
     let path = folder.display();
     if folder.join(INCOMPLETE).exists() {
-        return Err(CliError {
-            what: format!("{path} is an incomplete copy"),
-            fix: "use another copy, or make it again".into(),
-        }
-        .into());
+        return Err(CliError::new(
+            format!("{path} is an incomplete copy"),
+            "use another copy, or make it again",
+        ));
     }
     if !folder.join("log").is_dir() {
         let reason = anyhow!("{path} contains no log, so it is not a store");
@@ -223,11 +218,10 @@ fn lock(folder: &Path) -> Result<Option<fs::File>> {
     let disk = RealDisk::new(folder).map_err(|error| anyhow!("{error}"))?;
     match disk.lock("jeton restore") {
         Ok(lock) => Ok(Some(lock)),
-        Err(LockError::Held { by, pid }) => Err(CliError {
-            what: format!("{} is in use by {by} (process {pid})", folder.display()),
-            fix: "restore a backup, or stop that process first".into(),
-        }
-        .into()),
+        Err(LockError::Held { by, pid }) => Err(CliError::new(
+            format!("{} is in use by {by} (process {pid})", folder.display()),
+            "restore a backup, or stop that process first",
+        )),
         // A read-only backup needs no lock.
         Err(_) => Ok(None),
     }

@@ -5,15 +5,17 @@ mod load;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::Args;
-use jeton_resp::reply_parser::Value;
+use jeton_client::{Client, StoredValue};
 use serde_json::json;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 
 use self::load::{BenchCounts, Load};
 use crate::cli_error::CliError;
 use crate::config::DurationValue;
-use crate::server_client::{Resp, ServerArgs};
+use crate::server_client::{Resp, ServerArgs, error_of};
 use crate::{id, number_format, output};
 
 /// Put load on a running server and check its counters
@@ -60,52 +62,49 @@ pub struct Bench {
 
 impl Bench {
     pub fn run(&self) -> Result<()> {
-        let mut run = [0; 8];
-        id::fill_random(&mut run)?;
         // New rows: at the end they contain only operations of this run.
-        let prefix = format!("{}/bench-{:016x}-", self.table, u64::from_be_bytes(run));
+        let prefix = format!("{}/bench-{}-", self.table, id::uuid7()?);
+        let connection = Resp::with(&self.server, self.server.timeout(), Builder::new_multi_thread())?;
+        let options = Resp::options(&self.server, self.server.timeout())?;
         let started = Instant::now();
         let deadline = started + self.duration.0;
-        let workers: Vec<Load> =
-            (0..self.connections).map(|worker| Load::new(self, &prefix, worker)).collect::<Result<_>>()?;
-        let results: Vec<Result<BenchCounts>> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                workers.into_iter().map(|load| scope.spawn(move || load.run(deadline))).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<BenchCounts>>| {
-                thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the benchmark panicked")))
-            };
-            threads.into_iter().map(join).collect()
-        });
+        let total = connection.block_on(async {
+            let mut workers = JoinSet::new();
+            for worker in 0..self.connections {
+                let client = Client::new(options.clone()).map_err(error_of)?;
+                workers.spawn(Load::new(self, client, &prefix, worker).run(deadline));
+            }
+            let mut total = BenchCounts::default();
+            while let Some(counted) = workers.join_next().await {
+                total.add(counted??);
+            }
+            anyhow::Ok(total)
+        })?;
         let elapsed = started.elapsed();
-        let mut total = BenchCounts::default();
-        for counted in results {
-            total.add(counted?);
-        }
-        let wrong = self.check(&prefix, &total)?;
+        let wrong = self.check(&connection, &prefix, &total)?;
         self.print(&total, elapsed, &wrong)?;
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(CliError {
-            what: format!("{} counters are wrong", wrong.len()),
-            fix: "report this bug with the output above and the log of the server".into(),
-        }
-        .into())
+        Err(CliError::new(
+            format!("{} counters are wrong", wrong.len()),
+            "report this bug with the output above and the log of the server",
+        ))
     }
 
     /// Compares all counters with the acknowledged operations. Returns the differences.
-    fn check(&self, prefix: &str, total: &BenchCounts) -> Result<Vec<String>> {
-        let mut connection = Resp::connect(&self.server)?;
+    fn check(&self, connection: &Resp, prefix: &str, total: &BenchCounts) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         for (counter, expected) in &total.by_counter {
             let key = format!("{prefix}{counter}");
-            let value = connection.demand(&[b"JGET", key.as_bytes()])?.as_integer().unwrap_or(0);
+            let stored = connection.block_on(connection.client.get(&key)).map_err(error_of)?;
+            let value = stored.as_ref().and_then(StoredValue::counter).unwrap_or(0);
             if value != *expected {
                 wrong.push(format!("{key} is {value}, and {expected} operations were acknowledged"));
             }
             if !self.keep {
                 // Fails without the right to delete; the counters then stay.
-                let _ignored = connection.ask(&[b"JDEL", key.as_bytes(), b"ID", id::uuid7()?.as_bytes()]);
+                let _ignored = connection.block_on(connection.client.delete(&key));
             }
         }
         Ok(wrong)
@@ -162,8 +161,3 @@ impl Bench {
 
 /// Expected value of each counter: the sum of its acknowledged operations.
 type ByCounter = HashMap<u32, i64>;
-
-/// Whether the server rejected an operation as busy, which is expected under load.
-fn is_busy(reply: &Value) -> bool {
-    matches!(reply, Value::Error(text) if text.starts_with(b"BUSY"))
-}

@@ -9,12 +9,17 @@ use jeton_server::node::NodeError;
 #[derive(Debug)]
 pub struct CliError {
     /// The action that failed.
-    pub what: String,
+    what: String,
     /// What the user can do.
-    pub fix: String,
+    fix: String,
 }
 
 impl CliError {
+    /// An error without a cause.
+    pub fn new(what: impl Into<String>, fix: impl Into<String>) -> anyhow::Error {
+        Self { what: what.into(), fix: fix.into() }.into()
+    }
+
     /// Wraps a cause.
     pub fn of(
         cause: impl Into<anyhow::Error>,

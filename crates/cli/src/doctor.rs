@@ -89,11 +89,10 @@ impl Doctor {
         let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
         match count(Level::Fail) {
             0 => Ok(()),
-            fails => Err(CliError {
-                what: format!("{fails} of {} checks failed", findings.len()),
-                fix: "follow the fix of each, then run jeton doctor again".into(),
-            }
-            .into()),
+            fails => Err(CliError::new(
+                format!("{fails} of {} checks failed", findings.len()),
+                "follow the fix of each, then run jeton doctor again",
+            )),
         }
     }
 

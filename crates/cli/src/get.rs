@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use jeton_resp::reply_parser::Value;
+use jeton_client::StoredValue;
 use serde_json::json;
 
 use crate::output;
-use crate::server_client::{Resp, ServerArgs, check_key};
+use crate::server_client::{Resp, ServerArgs, check_key, error_of};
 
 /// Read counters
 ///
@@ -28,24 +28,25 @@ pub struct Get {
 impl Get {
     pub fn run(&self) -> Result<()> {
         self.keys.iter().try_for_each(|key| check_key(key))?;
-        let mut connection = Resp::connect(&self.server)?;
+        let connection = Resp::connect(&self.server)?;
         for key in &self.keys {
-            let reply = connection.demand(&[b"JGET", key.as_bytes()])?;
+            let stored = connection.block_on(connection.client.get(key)).map_err(error_of)?;
+            let value = stored.as_ref().map_or(Some(0), StoredValue::counter);
+            let bytes = match &stored {
+                Some(StoredValue::Bytes(bytes)) => Some(bytes),
+                _ => None,
+            };
             if self.json {
-                let text = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-                let exists = reply != Value::Null;
-                let value = if exists { reply.as_integer() } else { Some(0) };
-                let value_text = value.map(|value| value.to_string());
-                output::json(
-                    &json!({ "key": key, "value": value, "value_text": value_text, "exists": exists, "text": text }),
-                )?;
+                output::json(&json!({
+                    "key": key, "value": value, "value_text": value.map(|value| value.to_string()),
+                    "exists": stored.is_some(), "text": bytes.map(|bytes| String::from_utf8_lossy(bytes)),
+                }))?;
                 continue;
             }
-            let value = match &reply {
-                Value::Integer(value) => value.to_string(),
-                Value::Null => "0".into(),
-                other => other.as_bytes().map_or_else(String::new, |bytes| bytes.escape_ascii().to_string()),
-            };
+            let value = value.map_or_else(
+                || bytes.map_or_else(String::new, |bytes| bytes.escape_ascii().to_string()),
+                |value| value.to_string(),
+            );
             output::line(&if self.keys.len() == 1 { value } else { format!("{key} {value}") })?;
         }
         Ok(())

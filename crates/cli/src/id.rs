@@ -7,7 +7,6 @@ use clap::Args;
 use jeton_client::IdGenerator;
 use jeton_core::OpId;
 
-use crate::cli_error::CliError;
 use crate::output;
 
 /// Print new ids (UUIDv7), one per operation; keep an id for all retries of its operation
@@ -21,21 +20,8 @@ pub struct Id {
 impl Id {
     pub fn run(&self) -> Result<()> {
         let mut ids = IdGenerator::default();
-        (0..self.count).try_for_each(|_| output::line(&next(&mut ids, random()?)?))
+        (0..self.count).try_for_each(|_| output::line(&next(&mut ids)?))
     }
-}
-
-/// Fills a buffer with random bytes of the system.
-pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
-    getrandom::fill(bytes).map_err(|error| {
-        CliError::of(error, "the system returned no random bytes", "check that /dev/urandom is readable")
-    })
-}
-
-fn random() -> Result<u128> {
-    let mut bytes = [0; 16];
-    fill_random(&mut bytes)?;
-    Ok(u128::from_be_bytes(bytes))
 }
 
 /// The current time in milliseconds since 1970.
@@ -46,12 +32,11 @@ pub fn millis() -> u64 {
 
 /// A new UUIDv7.
 pub fn uuid7() -> Result<String> {
-    next(&mut IdGenerator::default(), random()?)
+    next(&mut IdGenerator::default())
 }
 
-/// The next UUIDv7 of a generator.
-pub fn next(ids: &mut IdGenerator, random: u128) -> Result<String> {
-    Ok(OpId::uuid7(ids.next(millis(), random))?.to_string())
+fn next(ids: &mut IdGenerator) -> Result<String> {
+    Ok(OpId::uuid7(ids.generate())?.to_string())
 }
 
 #[cfg(test)]

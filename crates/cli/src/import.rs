@@ -149,15 +149,14 @@ impl Import {
             reader.read_header(&line)?;
         }
         if passed < state.lines || sum != state.sum {
-            return Err(CliError {
-                what: format!("{} has changed since the checkpoint of this import", self.file.display()),
-                fix: format!(
+            return Err(CliError::new(
+                format!("{} has changed since the checkpoint of this import", self.file.display()),
+                format!(
                     "its first {} lines are done and have changed: import new lines from another file, or send all lines with \
                      --again (ids that the server remembers are not applied again)",
                     state.lines
                 ),
-            }
-            .into());
+            ));
         }
         let skipped = passed - failed.len() as u64;
         Ok((failed, skipped))

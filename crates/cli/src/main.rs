@@ -22,7 +22,6 @@ mod output;
 mod serve;
 mod server_client;
 mod table;
-mod terminal;
 mod token;
 mod top;
 mod tx;

@@ -1,19 +1,19 @@
-//! Blocking clients of a running server: addresses, token, and the meaning of its errors.
+//! The client of a running server: addresses, token, trusted certificates, and what its errors mean.
 
 mod error_text;
 mod http;
 mod resp;
-mod transport;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use jeton_client::Tls;
 
-pub use self::error_text::{failure_of, lost, problem_of};
+pub use self::error_text::{attempt_error_of, error_of, json_of, problem_of};
 pub use self::http::{Http, escaped};
-pub use self::resp::{AddResult, Resp};
+pub use self::resp::{Resp, status_of};
 
 use crate::cli_error::CliError;
 use crate::config::DurationValue;
@@ -47,6 +47,17 @@ pub struct ServerArgs {
     timeout: DurationValue,
 }
 
+/// Arguments of commands that print the response of a server.
+#[derive(Args)]
+pub struct ClientArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
@@ -68,9 +79,24 @@ impl ServerArgs {
         self.http.clone().or_else(|| variable("JETON_HTTP")).unwrap_or_else(|| HTTP.into())
     }
 
-    /// Trusted certificates; enables TLS.
-    fn tls_ca(&self) -> Option<PathBuf> {
+    /// URL of the server, without a slash at the end.
+    pub fn url(&self) -> String {
+        let scheme = if self.ca_file().is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.http())
+    }
+
+    fn ca_file(&self) -> Option<PathBuf> {
         self.tls_ca.clone().or_else(|| variable("JETON_TLS_CA").map(Into::into))
+    }
+
+    /// Trusted certificates; they enable TLS.
+    pub fn tls(&self) -> Result<Option<Tls>> {
+        let Some(file) = self.ca_file() else { return Ok(None) };
+        let tls = std::fs::read(&file).map_err(anyhow::Error::from).and_then(|pem| Ok(Tls::trusting(pem)?));
+        tls.map(Some).map_err(|error| {
+            let what = format!("the certificates in {} are not usable", file.display());
+            CliError::of(error, what, "name a PEM file with the certificate of the server or of its issuer")
+        })
     }
 
     pub fn timeout(&self) -> Duration {
@@ -78,7 +104,7 @@ impl ServerArgs {
     }
 
     /// The token, if there is one.
-    fn token(&self) -> Result<Option<String>> {
+    pub fn token(&self) -> Result<Option<String>> {
         let Some(file) = &self.token_file else { return Ok(variable("JETON_TOKEN")) };
         let text = std::fs::read_to_string(file).map_err(|error| {
             let what = format!("the token file {} cannot be read", file.display());

@@ -1,13 +1,13 @@
 //! `jeton table`: creates, changes and shows tables.
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
 use crate::number_format;
 use crate::output;
-use crate::server_client::{Http, ServerArgs, escaped, problem_of};
+use crate::server_client::{ClientArgs, Http, ServerArgs, escaped, json_of};
 
 /// Create, change and show tables
 #[derive(Args)]
@@ -25,7 +25,7 @@ enum Action {
     /// Show settings and filters of a table
     Show(Show),
     /// List the tables
-    List(List),
+    List(ClientArgs),
 }
 
 #[derive(Args)]
@@ -80,7 +80,7 @@ struct Change {
     memory_cap: Option<String>,
 
     #[command(flatten)]
-    common: Common,
+    client: ClientArgs,
 }
 
 #[derive(Args)]
@@ -89,23 +89,7 @@ struct Show {
     name: String,
 
     #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Args)]
-struct List {
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Args)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    server: ServerArgs,
+    client: ClientArgs,
 }
 
 impl TableCommand {
@@ -113,11 +97,11 @@ impl TableCommand {
         match &self.action {
             Action::Create(change) => create(change),
             Action::Set(change) => set(change),
-            Action::Show(show) => match find(&show.common.server, &show.name)? {
-                Some(table) => print(&table, show.common.json),
+            Action::Show(show) => match find(&show.client.server, &show.name)? {
+                Some(table) => print(&table, show.client.json),
                 None => Err(missing(&show.name)),
             },
-            Action::List(list) => self::list(&list.common),
+            Action::List(client) => list(client),
         }
     }
 }
@@ -127,40 +111,33 @@ fn path(name: &str) -> String {
 }
 
 fn missing(name: &str) -> anyhow::Error {
-    CliError {
-        what: format!("there is no table {name}"),
-        fix: format!("create it: jeton table create {name}; list the tables: jeton table list"),
-    }
-    .into()
+    CliError::new(
+        format!("there is no table {name}"),
+        format!("create it: jeton table create {name}; list the tables: jeton table list"),
+    )
 }
 
 /// The table, if it exists.
 pub fn find(server: &ServerArgs, name: &str) -> Result<Option<Value>> {
     match Http(server).ask("GET", &path(name), None)? {
-        (200, body) => Ok(Some(parse(&body)?)),
         (404, _) => Ok(None),
-        (status, body) => Err(problem_of(status, &body)),
+        (status, body) => json_of(status, &body).map(Some),
     }
 }
 
-fn parse(body: &str) -> Result<Value> {
-    serde_json::from_str(body).map_err(|error| anyhow!("the response of the server is not JSON: {error}"))
-}
-
 fn create(change: &Change) -> Result<()> {
-    let server = &change.common.server;
+    let server = &change.client.server;
     if find(server, &change.name)?.is_some() {
-        return Err(CliError {
-            what: format!("the table {} already exists", change.name),
-            fix: format!("show it: jeton table show {0}; change it: jeton table set {0}", change.name),
-        }
-        .into());
+        return Err(CliError::new(
+            format!("the table {} already exists", change.name),
+            format!("show it: jeton table show {0}; change it: jeton table set {0}", change.name),
+        ));
     }
     put(change, Map::new())
 }
 
 fn set(change: &Change) -> Result<()> {
-    let table = find(&change.common.server, &change.name)?.ok_or_else(|| missing(&change.name))?;
+    let table = find(&change.client.server, &change.name)?.ok_or_else(|| missing(&change.name))?;
     let settings = table["settings"].as_object().cloned().unwrap_or_default();
     put(change, settings)
 }
@@ -194,18 +171,14 @@ fn put(change: &Change, mut settings: Map<String, Value>) -> Result<()> {
         settings.insert("target".into(), json!(target));
     }
     let body = Value::Object(settings).to_string();
-    match Http(&change.common.server).ask("PUT", &path(&change.name), Some(&body))? {
-        (200 | 201, body) => print(&parse(&body)?, change.common.json),
-        (status, body) => Err(problem_of(status, &body)),
-    }
+    let (status, body) = Http(&change.client.server).ask("PUT", &path(&change.name), Some(&body))?;
+    print(&json_of(status, &body)?, change.client.json)
 }
 
-fn list(common: &Common) -> Result<()> {
-    let body = match Http(&common.server).ask("GET", "/v1/tables", None)? {
-        (200, body) => parse(&body)?,
-        (status, body) => return Err(problem_of(status, &body)),
-    };
-    if common.json {
+fn list(client: &ClientArgs) -> Result<()> {
+    let (status, body) = Http(&client.server).ask("GET", "/v1/tables", None)?;
+    let body = json_of(status, &body)?;
+    if client.json {
         return output::json(&body);
     }
     let rows: Vec<[String; 5]> = body["tables"].as_array().into_iter().flatten().map(row).collect();

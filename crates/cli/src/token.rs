@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::cli_error::CliError;
 use crate::config::{Config, DurationValue, Flags, SettingValue};
-use crate::{id, output};
+use crate::{date, id, output};
 
 /// The default file.
 const FILE: &str = "jeton-tokens.json";
@@ -150,12 +150,10 @@ impl TokenCommand {
                 create.tables.iter().map(rule).collect()
             }
             _ => {
-                return Err(CliError {
-                    what: "a token needs tables and rights".into(),
-                    fix: "give both, as in: jeton token create --name app --table 'clicks*' --right add --right read"
-                        .into(),
-                }
-                .into());
+                return Err(CliError::new(
+                    "a token needs tables and rights",
+                    "give both, as in: jeton token create --name app --table 'clicks*' --right add --right read",
+                ));
             }
         };
         let now = id::millis();
@@ -194,7 +192,7 @@ impl TokenCommand {
     fn print(&self, file: &TokenFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
         if self.json {
             let id = token.id().to_string();
-            let expires = expires.map(list::date);
+            let expires = expires.map(date::text);
             return output::json(
                 &json!({ "name": name, "id": id, "token": token.reveal(), "expires": expires }),
             );
@@ -210,7 +208,9 @@ impl TokenCommand {
 
 fn random() -> Result<[u8; RANDOM_BYTES]> {
     let mut random = [0; RANDOM_BYTES];
-    id::fill_random(&mut random)?;
+    getrandom::fill(&mut random).map_err(|error| {
+        CliError::of(error, "the system returned no random bytes", "check that /dev/urandom is readable")
+    })?;
     Ok(random)
 }
 

@@ -1,6 +1,5 @@
 //! `jeton watch`: prints committed changes as they happen.
 
-use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli_error::CliError;
 use crate::output;
-use crate::server_client::{Http, ServerArgs, escaped, lost, problem_of};
+use crate::server_client::{Http, ServerArgs, escaped};
 
 /// The server sends a line at least every 15 seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,15 +39,8 @@ impl Watch {
             None => "/v1/watch".into(),
             Some((table, prefix)) => format!("/v1/watch?table={}&prefix={}", escaped(table), escaped(prefix)),
         };
-        let response = Http(&self.server).listen(&path, READ_TIMEOUT)?;
-        if response.status != 200 {
-            let mut body = String::new();
-            { response.body }.read_to_string(&mut body).map_err(|error| lost(&error))?;
-            return Err(problem_of(response.status, &body));
-        }
-        let (mut event, mut seen) = (String::new(), 0);
-        for line in BufReader::new(response.body).lines() {
-            let line = line.map_err(|error| lost(&error))?;
+        let (mut event, mut seen, mut is_complete) = (String::new(), 0, false);
+        Http(&self.server).listen(&path, READ_TIMEOUT, |line| {
             if line == ": watching" {
                 output::aside("watching; Ctrl-C stops it");
             } else if let Some(name) = line.strip_prefix("event: ") {
@@ -56,20 +48,21 @@ impl Watch {
             } else if let Some(data) = line.strip_prefix("data: ") {
                 if event == "lagged" {
                     output::aside(&format!("changes were missed because this client was too slow: {data}"));
-                    continue;
+                    return Ok(true);
                 }
                 self.print(data)?;
                 seen += 1;
-                if self.count == Some(seen) {
-                    return Ok(());
-                }
+                is_complete = self.count == Some(seen);
             }
+            Ok(!is_complete)
+        })?;
+        if is_complete {
+            return Ok(());
         }
-        Err(CliError {
-            what: "the server closed the change feed".into(),
-            fix: "the server is stopping, or the token was revoked: try again".into(),
-        }
-        .into())
+        Err(CliError::new(
+            "the server closed the change feed",
+            "the server is stopping, or the token was revoked: try again",
+        ))
     }
 
     fn print(&self, data: &str) -> Result<()> {

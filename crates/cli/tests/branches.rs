@@ -1,10 +1,10 @@
-//! Jeton's own tables in transactions: the adapter against real servers, which are killed.
+//! Jeton as a participant of transactions, with servers that are killed.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[allow(dead_code, reason = "it is made for the commands")]
+#[allow(dead_code, reason = "used by other tests")]
 #[path = "program/mod.rs"]
 mod program;
-#[allow(dead_code, reason = "it is made for the commands")]
+#[allow(dead_code, reason = "used by other tests")]
 #[path = "commands/server.rs"]
 mod server;
 
@@ -22,7 +22,7 @@ use server::{Server, folder};
 const CLUSTER: u32 = 7;
 const NUMBER: u8 = 3;
 
-/// A server that is killed and comes back, at the same address.
+/// A server that is killed and restarted at the same address.
 struct Scenario {
     folder: tempfile::TempDir,
     server: Option<Server>,
@@ -58,7 +58,7 @@ impl Scenario {
         self.jeton.begin(attempt(sequence)).await.unwrap()
     }
 
-    /// A branch that executes this and votes.
+    /// Executes statements in a branch and votes.
     async fn voted(&self, sequence: u32, statements: &[&str]) -> (Xid, Vote) {
         let mut branch = self.begin(sequence).await;
         for statement in statements {
@@ -108,7 +108,7 @@ const ORDER: [&str; 3] =
     ["ADD default apples -5", "ADD default 'sold apples' 5 COLUMN a:b", "ADD default orders 1"];
 
 #[tokio::test]
-async fn a_vote_survives_the_server_and_anybody_can_decide() {
+async fn a_vote_survives_a_crash_and_any_client_can_decide() {
     for (outcome, other, expected) in
         [(Outcome::Commit, Outcome::Abort, [-5, 1]), (Outcome::Abort, Outcome::Commit, [0, 0])]
     {
@@ -135,7 +135,7 @@ async fn a_vote_survives_the_server_and_anybody_can_decide() {
 }
 
 #[tokio::test]
-async fn an_abort_that_overtakes_its_vote_is_obeyed() {
+async fn an_abort_that_arrives_before_the_vote_wins() {
     let mut scenario = Scenario::new();
     let mut branch = scenario.begin(1).await;
     branch.execute(ORDER[0], &[]).await.unwrap();
@@ -152,7 +152,7 @@ async fn an_abort_that_overtakes_its_vote_is_obeyed() {
 }
 
 #[tokio::test]
-async fn what_is_promised_is_kept_back() {
+async fn prepared_amounts_are_reserved() {
     let scenario = Scenario::new();
     let (stock, vote) = scenario.voted(1, &["ADD default stock 10"]).await;
     assert!(matches!(vote, Vote::Yes), "{vote:?}");
@@ -162,7 +162,7 @@ async fn what_is_promised_is_kept_back() {
     let (second, vote) = scenario.voted(3, &["ADD default stock -3 MIN 0", "ADD default sold 3"]).await;
     assert!(
         matches!(vote, Vote::No(ResourceError::Transient { .. })),
-        "the first may yet be aborted: {vote:?}"
+        "the first branch may be aborted: {vote:?}"
     );
     scenario.jeton.decide(&second, Outcome::Abort).await.unwrap();
     let (third, vote) = scenario.voted(4, &["ADD default sold 11", "ADD default stock -11 MIN 0"]).await;
@@ -200,7 +200,7 @@ async fn a_branch_sends_nothing_before_its_vote() {
     assert!(matches!(nowhere, Vote::No(ResourceError::Statement { .. })), "{nowhere:?}");
 
     scenario.kill();
-    // Without the server nothing has to be ended of what never voted; the rest is doubt.
+    // A branch that never voted needs no server to abort; the other one is in doubt.
     failing.decide(Outcome::Abort).await.unwrap();
     let vote = writing.vote().await;
     assert!(matches!(vote, Vote::No(ResourceError::Transient { .. })), "{vote:?}");
@@ -216,8 +216,8 @@ async fn a_branch_sends_nothing_before_its_vote() {
     assert!(matches!(other.commit_deciding(b"").await, Err(ResourceError::Setup { .. })));
 }
 
-/// Many branches in flight, each in several partitions, when the server is killed: each is then committed if
-/// it voted yes, and aborted if not, and counts once or not at all.
+/// Many branches are in flight when the server is killed, each in several partitions. A committed branch counts once, an
+/// aborted one never.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_committed_branch_counts_once_across_server_kills() {
     const ROUNDS: u32 = 4;
@@ -236,7 +236,7 @@ async fn a_committed_branch_counts_once_across_server_kills() {
                 (branch.name(), branch.vote().await)
             });
         }
-        // Killed when some have voted and others are at it.
+        // Kill the server when some branches have voted and others are in flight.
         let mut voted = Vec::new();
         while voted.len() < (4 + 5 * round) as usize {
             voted.push(voting.join_next().await.unwrap().unwrap());
@@ -250,8 +250,8 @@ async fn a_committed_branch_counts_once_across_server_kills() {
         let held = scenario.held().await;
         for (at, (name, vote)) in voted.iter().enumerate() {
             let yes = matches!(vote, Vote::Yes);
-            assert!(!yes || held.contains(name), "a promise is forgotten");
-            // Some of those that voted yes are aborted all the same: another database said no.
+            assert!(!yes || held.contains(name), "a prepared branch is lost");
+            // Some branches with a yes vote are aborted, as if another participant had voted no.
             let outcome = if yes && at % 3 > 0 { Outcome::Commit } else { Outcome::Abort };
             expected += i64::from(outcome == Outcome::Commit);
             if at == voted.len() / 2 {

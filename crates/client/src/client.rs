@@ -21,6 +21,8 @@ use crate::outcome::UnexpectedReply;
 use crate::retry::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
 use crate::system::random_u64;
 
+const PING: Bytes = Bytes::from_static(b"*1\r\n$4\r\nPING\r\n");
+
 /// A client. Clones share its connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
@@ -84,8 +86,30 @@ impl Client {
 
     /// Checks that a server responds.
     pub async fn ping(&self) -> Result<(), Error> {
-        let pong = self.send_with_retries(Bytes::from_static(b"*1\r\n$4\r\nPING\r\n"), None).await;
+        let pong = self.send_with_retries(PING, None).await;
         pong.map(drop).map_err(RetriesExhausted::of_read)
+    }
+
+    /// Checks that a server responds, with one attempt for each address: reports at once what [`connect`](Self::connect)
+    /// retries until the deadline.
+    pub async fn probe(&self) -> Result<(), Error> {
+        let (mut reply, mut last) = (None, AttemptError::Closed);
+        for connections in &self.0.connections {
+            let in_flight = Arc::new(InFlight::default());
+            if connections[0].send(in_flight.start(0, PING)).await.is_err() {
+                continue;
+            }
+            let event = loop {
+                match in_flight.try_next() {
+                    Some((_, event)) => break event,
+                    None => in_flight.wait().await,
+                }
+            };
+            if evaluate(event, 1, &mut reply, &mut last) == AttemptResult::Answered {
+                return Ok(());
+            }
+        }
+        Err(RetriesExhausted { may_have_applied: false, last }.of_read())
     }
 
     /// Generates an id. Use it to know the id of an operation before the operation is sent.
@@ -149,7 +173,7 @@ impl Client {
         let (mut reply, mut last) = (None, AttemptError::TimedOut);
         loop {
             while let Some((attempt, event)) = in_flight.0.try_next() {
-                let result = evaluate(event, &mut reply, &mut last);
+                let result = evaluate(event, inner.connections.len(), &mut reply, &mut last);
                 retry.report(inner.now(), attempt, result, random_u64());
             }
             match retry.step(inner.now()) {
@@ -215,7 +239,12 @@ impl Drop for CloseOnDrop {
 }
 
 /// Returns what an event means for retries, and stores its reply or its error.
-fn evaluate(event: AttemptEvent, reply: &mut Option<Value>, last: &mut AttemptError) -> AttemptResult {
+fn evaluate(
+    event: AttemptEvent,
+    servers: usize,
+    reply: &mut Option<Value>,
+    last: &mut AttemptError,
+) -> AttemptResult {
     let (error, result) = match event {
         AttemptEvent::Reply(Value::Error(line)) => {
             let error = ServerError::new(&line);
@@ -228,6 +257,10 @@ fn evaluate(event: AttemptEvent, reply: &mut Option<Value>, last: &mut AttemptEr
         }
         // The server rejected the handshake, before anything was sent.
         AttemptEvent::Failed { sent, error: error @ AttemptError::Server(_) } => {
+            (error, AttemptResult::Refused { may_have_applied: sent })
+        }
+        // A certificate stays untrusted; another server may have a trusted one.
+        AttemptEvent::Failed { sent, error: error @ AttemptError::Untrusted { .. } } if servers == 1 => {
             (error, AttemptResult::Refused { may_have_applied: sent })
         }
         AttemptEvent::Failed { sent, error } => (error, AttemptResult::Lost { sent }),

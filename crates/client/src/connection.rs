@@ -101,7 +101,14 @@ impl ConnectionTask {
     async fn open(&self) -> Result<(Box<dyn Stream>, BytesMut, Parser), AttemptError> {
         let failed = |reason: String| AttemptError::Connect { server: self.config.address.clone(), reason };
         let open = async {
-            let mut stream = self.connect().await.map_err(|error| failed(error.to_string()))?;
+            let mut stream = self.connect().await.map_err(|error| {
+                #[cfg(feature = "tls")]
+                if crate::tls::is_untrusted(&error) {
+                    let server = self.config.address.clone();
+                    return AttemptError::Untrusted { server, reason: error.to_string() };
+                }
+                failed(error.to_string())
+            })?;
             let (mut input, mut parser) = (BytesMut::new(), Parser::new(Limits::default()));
             let token = self.config.token.as_deref();
             match handshake(&mut stream, &mut input, &mut parser, token).await {

@@ -117,6 +117,14 @@ pub enum AttemptError<E = ServerError> {
         /// The error of the operating system or of the server.
         reason: String,
     },
+    /// The certificate of the server is not trusted. The request was not sent.
+    #[error("the certificate of {server} is not trusted: {reason}")]
+    Untrusted {
+        /// Address of the server.
+        server: String,
+        /// The error of the TLS library.
+        reason: String,
+    },
     /// The connection ended before the response arrived.
     #[error("the connection to {server} was lost: {reason}")]
     Lost {
@@ -169,8 +177,9 @@ pub enum Error {
     /// The server rejected the operation. Nothing changed.
     #[error("{0}")]
     Refused(ServerError),
-    /// No server was reachable until the deadline, or none responded to a read. Nothing changed.
-    #[error("gave up at the deadline: {last}")]
+    /// No server was reachable until the deadline, none has a trusted certificate, or none responded to a read. Nothing
+    /// changed.
+    #[error("gave up: {last}")]
     Unreachable {
         /// Error of the last attempt.
         last: AttemptError,

@@ -50,6 +50,9 @@ pub enum HttpError {
     /// No connection could be opened. The request was not sent.
     #[error("cannot connect: {0}")]
     Connect(String),
+    /// The certificate of the server is not trusted. The request was not sent.
+    #[error("the certificate is not trusted: {0}")]
+    Untrusted(String),
     /// The connection ended before the whole response arrived. The request may have been sent.
     #[error("the connection was lost: {0}")]
     Lost(String),
@@ -64,7 +67,7 @@ pub enum HttpError {
 impl HttpError {
     /// Whether the request may have reached the server.
     pub fn may_have_been_sent(&self) -> bool {
-        !matches!(self, Self::Connect(_))
+        !matches!(self, Self::Connect(_) | Self::Untrusted(_))
     }
 }
 
@@ -110,9 +113,15 @@ impl HttpClient {
     /// Sends a request, and returns as soon as the head of the response is there. Neither the timeout nor the limit
     /// on the body applies.
     pub async fn open(&self, request: Request<Bytes>) -> Result<Response<Incoming>, HttpError> {
-        self.client.request(request.map(Full::new)).await.map_err(|error| match error.is_connect() {
-            true => HttpError::Connect(with_sources(&error)),
-            false => HttpError::Lost(with_sources(&error)),
+        self.client.request(request.map(Full::new)).await.map_err(|error| {
+            #[cfg(feature = "tls")]
+            if crate::tls::is_untrusted(&error) {
+                return HttpError::Untrusted(with_sources(&error));
+            }
+            match error.is_connect() {
+                true => HttpError::Connect(with_sources(&error)),
+                false => HttpError::Lost(with_sources(&error)),
+            }
         })
     }
 }

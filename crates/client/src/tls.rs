@@ -64,6 +64,16 @@ impl Tls {
     }
 }
 
+/// Whether a connection failed because the certificate of the server is not trusted.
+pub(crate) fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    if let Some(inner) = inner {
+        return is_untrusted(inner);
+    }
+    matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_)))
+        || error.source().is_some_and(is_untrusted)
+}
+
 /// A configuration that trusts these certificates.
 fn config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
     // An explicit provider: a program may have linked several.

@@ -1,4 +1,4 @@
-//! A server that does nothing: it answers every request by the same word. What it costs is what tokio and the sockets cost.
+//! A server that answers `+OK` to every request: the cost of tokio and the sockets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::jeton;
 use crate::resp::Client;
 use crate::target::Target;
 
-/// Starts one as a process of its own.
+/// Starts the server as a process.
 pub fn start(folder: &Path) -> Result<(Server, Target)> {
-    let dialect = jeton::dialect(jeton::DURABLE);
+    let protocol = jeton::protocol(jeton::DURABLE);
     let address = free_address()?;
     let mut command = bound_command(&std::env::current_exe()?, None, Signal::KILL);
-    command.args(["echo", &address.to_string(), &dialect.request_len().to_string()]);
+    command.args(["echo", &address.to_string(), &protocol.request_len().to_string()]);
     let mut server = Server::start("the echo server", command, Signal::KILL, folder.join("echo.log"))?;
     server.await_ready(|| Client::connect(address).map(drop))?;
-    let contender = Target::new("bare tokio echo", address, Arc::new(dialect), server.process());
-    Ok((server, contender))
+    let target = Target::new("bare tokio echo", address, Arc::new(protocol), server.process());
+    Ok((server, target))
 }
 
-/// The process: replies once for every `n` bytes.
+/// Runs the server: one answer for each `request_len` bytes.
 pub fn serve(address: &str, request_len: &str) -> Result<()> {
     let request_len = request_len.parse().context("the length of a request")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
@@ -33,8 +33,8 @@ pub fn serve(address: &str, request_len: &str) -> Result<()> {
         loop {
             let (stream, _) = listener.accept().await?;
             tokio::spawn(async move {
-                // A client that goes is no reason to say anything.
-                let _gone = echo(stream, request_len).await;
+                // A client may close its connection at any time.
+                let _closed = echo(stream, request_len).await;
             });
         }
     })

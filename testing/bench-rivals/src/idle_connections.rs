@@ -1,4 +1,4 @@
-//! Many connections that do nothing and some that are slow, beside a load that the server can bear: who else notices?
+//! The effect of many idle and some slow connections on the latency of a moderate load.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use crate::jeton::{DURABLE, Jeton};
 use crate::redis::{Fsync, Redis};
 use crate::report::{Threshold, Verdicts, grouped, load, spread};
 use crate::resp::request;
-use crate::server::await_rest;
+use crate::server::await_idle;
 use crate::target::{CONNECTIONS, RoundPlan, Target};
 use crate::throughput::attempt;
 use crate::workload::Workload;
@@ -24,19 +24,19 @@ const SLOW: usize = 200;
 /// A slow connection sends a byte this often.
 const BYTE: Duration = Duration::from_millis(100);
 
-/// The connections; dropped, they are closed.
-struct Crowd {
+/// Idle and slow connections.
+struct OtherConnections {
     idle: Vec<TcpStream>,
     stop: Arc<AtomicBool>,
     slow: Option<JoinHandle<usize>>,
 }
 
-impl Crowd {
-    /// Opens all of them; the slow ones ask a question that changes nothing.
-    fn gather(address: SocketAddr, question: Vec<u8>) -> Result<Self> {
+impl OtherConnections {
+    /// Opens the connections. The slow ones send a read request.
+    fn open(address: SocketAddr, request: Vec<u8>) -> Result<Self> {
         let open = |number: usize| -> Result<TcpStream> {
             let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))
-                .with_context(|| format!("connection {number} of the crowd"))?;
+                .with_context(|| format!("connection {number}"))?;
             stream.set_nonblocking(true)?;
             Ok(stream)
         };
@@ -47,10 +47,9 @@ impl Crowd {
         let slow = std::thread::spawn(move || {
             let (begin, mut sent) = (Instant::now(), 0_u32);
             while !stopped.load(Ordering::Relaxed) {
-                let byte = [question[sent as usize % question.len()]];
+                let byte = [request[sent as usize % request.len()]];
                 slow.retain_mut(|stream| matches!(stream.write(&byte), Ok(1)) && is_open(stream));
                 sent += 1;
-                // Until the next byte is due, however long this one took.
                 std::thread::sleep((begin + BYTE * sent).saturating_duration_since(Instant::now()));
             }
             slow.len()
@@ -58,21 +57,21 @@ impl Crowd {
         Ok(Self { idle, stop, slow: Some(slow) })
     }
 
-    /// Sends it home; how many of the idle and the slow the server still had.
-    fn leave(mut self) -> (usize, usize) {
+    /// Stops. Returns how many idle and slow connections were still open.
+    fn close(mut self) -> (usize, usize) {
         self.stop.store(true, Ordering::Relaxed);
         let slow = self.slow.take().and_then(|slow| slow.join().ok()).unwrap_or(0);
         (self.idle.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count(), slow)
     }
 }
 
-impl Drop for Crowd {
+impl Drop for OtherConnections {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-/// Whether the server has not closed a connection. What it said is thrown away.
+/// Whether the server has not closed a connection. Received bytes are dropped.
 fn is_open(stream: &mut TcpStream) -> bool {
     let mut buffer = [0; 256];
     match stream.read(&mut buffer) {
@@ -81,27 +80,27 @@ fn is_open(stream: &mut TcpStream) -> bool {
     }
 }
 
-pub fn run(folder: &Path, pace: RoundPlan) {
-    println!("\n## {} idle and {SLOW} slow connections beside the load\n", grouped(IDLE as f64));
+pub fn run(folder: &Path, plan: RoundPlan) {
+    println!("\n## {} idle and {SLOW} slow connections\n", grouped(IDLE as f64));
     println!(
-        "Before: {}. {CONNECTIONS} connections, one addition at a time, uniform over 100k, at an even pace of half of what the \
-         target can do; {} rounds of {:?} with and without the others, interleaved.\n",
+        "Before: {}. {CONNECTIONS} connections, one addition at a time, uniform over 100k, at half of the maximum rate of \
+         the target; {} rounds of {:?} with and without the others, interleaved.\n",
         load(),
-        pace.rounds,
-        pace.duration
+        plan.rounds,
+        plan.duration
     );
     let mut verdicts = Verdicts::default();
     let jeton = attempt("Jeton", Jeton::start(folder));
     let redis = attempt("Redis", Redis::start(folder, Fsync::Always));
     let workload = Workload::uniform();
     println!(
-        "| contender | additions per second | p50 without, ms | with | p99 without, ms | with | idle and slow still open |"
+        "| target | additions per second | p50 without, ms | with | p99 without, ms | with | idle and slow still open |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|");
-    let name = "p99 with the others to p99 without";
-    let ours = jeton.as_ref().and_then(|jeton| attempt("Jeton", jeton.contender(DURABLE)));
+    let name = "p99 with the other connections to p99 without";
+    let ours = jeton.as_ref().and_then(|jeton| attempt("Jeton", jeton.target(DURABLE)));
     let ratio = ours.map(|mut ours| {
-        measure(&mut ours, &request(&["JGET", &format!("{DURABLE}/0000001")]), &workload, pace)
+        measure(&mut ours, &request(&["JGET", &format!("{DURABLE}/0000001")]), &workload, plan)
     });
     verdicts.judge(
         &format!("Jeton: {name}"),
@@ -109,41 +108,43 @@ pub fn run(folder: &Path, pace: RoundPlan) {
         Some(Threshold::AtMost(2.0)),
     );
     if let Some(mut recipe) = redis.as_ref().and_then(|redis| attempt("Redis", redis.recipe())) {
-        let question = request(&["GET", "exact/0000001"]);
-        let ratio = measure(&mut recipe, &question, &workload, pace);
+        let read = request(&["GET", "exact/0000001"]);
+        let ratio = measure(&mut recipe, &read, &workload, plan);
         verdicts.judge(&format!("{}: {name}", recipe.name), spread(ratio), None);
     }
     verdicts.print();
 }
 
 /// The ratios of the rounds.
-fn measure(contender: &mut Target, question: &[u8], workload: &Workload, pace: RoundPlan) -> Vec<f64> {
-    let process = contender.process;
-    // The first makes files and fills caches.
-    let most = (0..2).filter_map(|_| contender.measure(|fleet| fleet.run(workload, 1, pace.duration))).last();
+fn measure(target: &mut Target, request: &[u8], workload: &Workload, plan: RoundPlan) -> Vec<f64> {
+    let process = target.process;
+    // The first round creates files and fills caches.
+    let most = (0..2).filter_map(|_| target.measure(|pool| pool.run(workload, 1, plan.duration))).last();
     let Some(most) = most else { return Vec::new() };
     let rate = most.round.rate() / 2.0;
     let mut rows = Vec::new();
     let mut left = (0, 0);
-    for round in 0..pace.rounds {
-        await_rest(&[process]);
-        let alone = contender.measure(|fleet| fleet.pace(workload, rate, pace.duration));
-        let address = contender.address;
-        let Some(crowd) = attempt(&contender.name, Crowd::gather(address, question.to_vec())) else { break };
-        await_rest(&[process]);
-        let crowded = contender.measure(|fleet| fleet.pace(workload, rate, pace.duration));
-        left = crowd.leave();
-        let (Some(alone), Some(crowded)) = (alone, crowded) else { break };
+    for round in 0..plan.rounds {
+        await_idle(&[process]);
+        let alone = target.measure(|pool| pool.run_at_rate(workload, rate, plan.duration));
+        let address = target.address;
+        let Some(others) = attempt(&target.name, OtherConnections::open(address, request.to_vec())) else {
+            break;
+        };
+        await_idle(&[process]);
+        let with_others = target.measure(|pool| pool.run_at_rate(workload, rate, plan.duration));
+        left = others.close();
+        let (Some(alone), Some(with_others)) = (alone, with_others) else { break };
         eprintln!(
-            "{}, round {round}: p99 {:.2} alone, {:.2} crowded",
-            contender.name, alone.round.p99, crowded.round.p99
+            "{}, round {round}: p99 {:.2} alone, {:.2} with the others",
+            target.name, alone.round.p99, with_others.round.p99
         );
-        rows.push((alone.round, crowded.round));
+        rows.push((alone.round, with_others.round));
     }
     let column = |value: fn(&(crate::load::Round, crate::load::Round)) -> f64| spread(rows.iter().map(value));
     println!(
         "| {} | {} | {} | {} | {} | {} | {} and {} |",
-        contender.name,
+        target.name,
         grouped(rate),
         column(|row| row.0.p50),
         column(|row| row.1.p50),
@@ -152,5 +153,5 @@ fn measure(contender: &mut Target, question: &[u8], workload: &Workload, pace: R
         left.0,
         left.1
     );
-    rows.iter().map(|(alone, crowded)| crowded.p99 / alone.p99).collect()
+    rows.iter().map(|(alone, with_others)| with_others.p99 / alone.p99).collect()
 }

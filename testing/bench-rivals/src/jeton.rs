@@ -1,6 +1,7 @@
-//! Our own server, started as a user would start it.
+//! A Jeton server, started by its command.
 //!
-//! `JETON_PEERS_COMMAND` replaces the command, with `{data}`, `{resp}` and `{http}` for the folder and the two addresses.
+//! `JETON_RIVALS_COMMAND` replaces the command. `{data}`, `{resp}` and `{http}` are replaced by the directory and the
+//! addresses.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,15 +17,15 @@ use crate::resp::{Client, ID, NUMBER, Resp};
 use crate::target::Target;
 use crate::workload::COUNTERS;
 
-/// The table whose additions are answered when they are durable.
+/// Table with durability `strict`.
 pub const DURABLE: &str = "bench";
-/// The table whose additions are answered before.
+/// Table with durability `relaxed`.
 pub const RELAXED: &str = "bench-relaxed";
 
-/// The command, unless the environment has another one.
+/// The default command.
 const COMMAND: &str = "{jeton} serve --data {data} --resp {resp} --http {http}";
 
-/// The request that makes a table, over HTTP.
+/// The HTTP request that creates a table.
 fn creation(table: &str, host: SocketAddr) -> String {
     let durability = if table == RELAXED { "relaxed" } else { "strict" };
     let body = format!("{{\"durability\":\"{durability}\"}}");
@@ -35,24 +36,24 @@ fn creation(table: &str, host: SocketAddr) -> String {
     )
 }
 
-/// A running server of ours.
+/// A running server.
 pub struct Jeton {
     pub server: Server,
     address: SocketAddr,
     http: SocketAddr,
 }
 
-/// The binary beside this one.
+/// The binary in the directory of this program.
 fn binary() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("jeton"))
 }
 
-/// Another command for the server, from the environment.
+/// The command from the environment.
 fn other_command() -> Option<String> {
-    std::env::var("JETON_PEERS_COMMAND").ok()
+    std::env::var("JETON_RIVALS_COMMAND").ok()
 }
 
-/// Its version; or the command that stands in for it, so that nobody takes its numbers for ours.
+/// The version of the server, or the command from the environment.
 pub fn version() -> String {
     match other_command() {
         Some(line) => format!("by the command `{line}`"),
@@ -61,11 +62,11 @@ pub fn version() -> String {
 }
 
 /// Additions to a table.
-pub fn dialect(table: &str) -> Resp {
+pub fn protocol(table: &str) -> Resp {
     Resp::new(&["JADD", &format!("{table}/{NUMBER}"), "1", "ID", ID])
 }
 
-/// The words of the command for a folder and two addresses.
+/// The words of the command.
 fn words(data: &Path, resp: SocketAddr, http: SocketAddr) -> Result<Vec<String>> {
     let other = other_command();
     let is_ours = other.is_none();
@@ -76,9 +77,9 @@ fn words(data: &Path, resp: SocketAddr, http: SocketAddr) -> Result<Vec<String>>
         probe.args(["serve", "--help"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         match probe.status() {
             Ok(status) if status.success() => {}
-            Ok(_) => bail!("the binary `jeton` has no `serve` yet"),
+            Ok(_) => bail!("the binary `jeton` has no command `serve`"),
             Err(error) => bail!(
-                "there is no binary `jeton` beside this one ({error}); build it with `cargo build --release`"
+                "there is no binary `jeton` in the directory of this program ({error}); build it with `cargo build --release`"
             ),
         }
     }
@@ -92,7 +93,7 @@ fn words(data: &Path, resp: SocketAddr, http: SocketAddr) -> Result<Vec<String>>
 }
 
 impl Jeton {
-    /// Starts it on an empty folder, and waits until it answers.
+    /// Starts a server with an empty store, and waits until it responds.
     pub fn start(folder: &Path) -> Result<Self> {
         let data = folder.join("jeton");
         std::fs::create_dir_all(&data)?;
@@ -106,8 +107,8 @@ impl Jeton {
         Ok(Self { server, address, http })
     }
 
-    /// Makes a table, unless it is there: then it can be read.
-    fn make(&self, table: &str) -> Result<()> {
+    /// Creates a table if it does not exist.
+    fn create_table(&self, table: &str) -> Result<()> {
         let read = || Client::connect(self.address)?.ask(&["JGET", &format!("{table}/{NUMBER}")]);
         if read().is_ok() {
             return Ok(());
@@ -118,16 +119,16 @@ impl Jeton {
         let mut response = String::new();
         stream.read_to_string(&mut response)?;
         let status = response.lines().next().unwrap_or_default();
-        read().map(drop).with_context(|| format!("the table `{table}` could not be made ({status})"))
+        read().map(drop).with_context(|| format!("the table `{table}` was not created ({status})"))
     }
 
-    /// Exact additions to a table.
-    pub fn contender(&self, table: &'static str) -> Result<Target> {
-        self.make(table)?;
+    /// Additions to a table, with ids.
+    pub fn target(&self, table: &'static str) -> Result<Target> {
+        self.create_table(table)?;
         let address = self.address;
         let name = if table == DURABLE { "Jeton, exact, durable" } else { "Jeton, exact, relaxed" };
-        let contender = Target::new(name, address, Arc::new(dialect(table)), self.server.process());
-        Ok(contender.with_sum(move || {
+        let target = Target::new(name, address, Arc::new(protocol(table)), self.server.process());
+        Ok(target.with_sum(move || {
             Client::connect(address)?.sum(COUNTERS, &["JGET", &format!("{table}/{NUMBER}")])
         }))
     }

@@ -1,7 +1,7 @@
-//! The load: one thread, one loop over all connections of a contender, the same for every contender.
+//! The load generator: one thread with an epoll loop over all connections of a target, the same for every target.
 //!
-//! A connection sends a request of one addition or of many, waits for all its answers, and sends the next. Each addition has an
-//! id of its own; every twentieth is sent again later under the same id. What was refused is sent again too, as a client would.
+//! A connection sends a request of one or several additions, waits for all answers, and sends the next. Each addition has
+//! a new id. Every twentieth is sent again later with its id, and every refused one is sent again.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -11,43 +11,44 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use bytes::BytesMut;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::operation::{Ids, Operation};
-use crate::protocol::{Answer, Dialect};
+use crate::protocol::{Answer, Protocol};
 use crate::workload::Workload;
 
-/// One addition in `n` is sent twice.
+/// One addition in this many is sent twice.
 const RESENT: u64 = 20;
 
-/// So many additions that are to be sent again wait, so that a retry comes some thousand additions after the first.
+/// Additions that wait before they are sent again: a retry arrives some thousand additions after the first attempt.
 const LAG: usize = 200;
 
-/// A server that answers nothing for so long is given up.
+/// A server without an answer for this long has failed.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// How long the loop sleeps when nothing is due yet, under an even pace.
+/// How long the loop sleeps when nothing is due, at a constant rate.
 const PACE: Duration = Duration::from_micros(50);
 
-/// What has been sent and answered, over all rounds.
+/// Answers of all rounds.
 #[derive(Default, Clone, Copy)]
 pub struct SentCounts {
-    /// Additions that were answered for the first time: what the counters must hold.
+    /// Additions with a first answer: the sum that the counters must have.
     pub distinct: u64,
-    /// Additions that were answered again.
+    /// Answers to additions that were sent again.
     pub again: u64,
-    /// Requests for an addition that were refused.
+    /// Refused additions.
     pub refused: u64,
 }
 
-/// What one round measured.
+/// The result of one round.
 #[derive(Clone, Copy)]
 pub struct Round {
     pub answered: u64,
     pub seconds: f64,
-    /// Processor time of the loop itself.
+    /// Processor time of the load generator.
     pub own_seconds: f64,
     /// Latencies of requests, in milliseconds.
     pub p50: f64,
@@ -62,26 +63,27 @@ impl Round {
 
 struct Connection {
     stream: TcpStream,
-    out: Vec<u8>,
+    out: BytesMut,
     written: usize,
     input: Vec<u8>,
     batch: Vec<Operation>,
-    /// Answers that are still to come.
+    /// Answers not yet received.
     awaited: usize,
-    /// A piece of the current answer said that it will be a refusal.
-    flawed: bool,
+    /// A part of the current answer was an error.
+    has_error: bool,
     since: Instant,
-    is_watched_for_room: bool,
+    /// Whether epoll reports free space in the send buffer.
+    waits_for_space: bool,
 }
 
-/// The additions that are made next.
+/// The next additions.
 struct Source {
     ids: Ids,
     position: usize,
     fresh: u64,
     again: VecDeque<Operation>,
     refused: Vec<Operation>,
-    /// A point in time by both clocks: the id needs the date, and asking for the date each time would cost more.
+    /// A time of both clocks: an id contains the date, and reading that clock for each id would cost more.
     origin: (Instant, u64),
     resends: bool,
 }
@@ -102,14 +104,14 @@ impl Source {
     }
 }
 
-/// The connections to one contender, with the books on what was sent.
+/// The connections to one target, with the counts of what was sent.
 pub struct ConnectionPool {
-    dialect: Arc<dyn Dialect>,
+    protocol: Arc<dyn Protocol>,
     connections: Vec<Connection>,
     epoll: OwnedFd,
     source: Source,
-    pub ledger: SentCounts,
-    /// The words of the first refusal.
+    pub sent: SentCounts,
+    /// The text of the first refusal.
     pub refusal: Option<String>,
     buffer: Vec<u8>,
     latencies: Vec<u32>,
@@ -117,11 +119,11 @@ pub struct ConnectionPool {
 
 impl ConnectionPool {
     /// Opens the connections.
-    pub fn open(address: SocketAddr, dialect: Arc<dyn Dialect>, connections: usize) -> Result<Self> {
+    pub fn open(address: SocketAddr, protocol: Arc<dyn Protocol>, connections: usize) -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
-        let mut fleet = Self {
-            dialect,
+        let mut pool = Self {
+            protocol,
             connections: Vec::new(),
             epoll,
             source: Source {
@@ -133,7 +135,7 @@ impl ConnectionPool {
                 origin: (Instant::now(), now),
                 resends: true,
             },
-            ledger: SentCounts::default(),
+            sent: SentCounts::default(),
             refusal: None,
             buffer: vec![0; 1 << 16],
             latencies: Vec::new(),
@@ -143,35 +145,35 @@ impl ConnectionPool {
                 .with_context(|| format!("connection {number}"))?;
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(SILENCE))?;
-            fleet.dialect.greet(&mut stream)?;
+            pool.protocol.greet(&mut stream)?;
             stream.set_nonblocking(true)?;
-            epoll::add(&fleet.epoll, &stream, EventData::new_u64(number as u64), EventFlags::IN)?;
-            fleet.connections.push(Connection {
+            epoll::add(&pool.epoll, &stream, EventData::new_u64(number as u64), EventFlags::IN)?;
+            pool.connections.push(Connection {
                 stream,
-                out: Vec::new(),
+                out: BytesMut::new(),
                 written: 0,
                 input: Vec::new(),
                 batch: Vec::new(),
                 awaited: 0,
-                flawed: false,
+                has_error: false,
                 since: Instant::now(),
-                is_watched_for_room: false,
+                waits_for_space: false,
             });
         }
-        Ok(fleet)
+        Ok(pool)
     }
 
-    /// From now on every addition is sent once.
+    /// Sends every further addition once.
     pub fn stop_retries(&mut self) {
         self.source.resends = false;
     }
 
-    /// Loads as hard as the connections can, each with requests of `n` additions.
+    /// Sends requests of `pipeline` additions on every connection, as fast as possible.
     pub fn run(&mut self, workload: &Workload, pipeline: usize, duration: Duration) -> Result<Round> {
         self.drive(workload, pipeline, |elapsed, _| elapsed < duration)
     }
 
-    /// Sends `n` additions as fast as possible.
+    /// Sends a number of additions as fast as possible.
     pub fn fill(&mut self, workload: &Workload, pipeline: usize, additions: u64) -> Result<Round> {
         self.drive(workload, pipeline, |_, answered| answered < additions)
     }
@@ -183,16 +185,16 @@ impl ConnectionPool {
         goes_on: impl Fn(Duration, u64) -> bool,
     ) -> Result<Round> {
         let begin = Instant::now();
-        let (before, own) = (self.ledger, own_processor_seconds());
-        let answered = |ledger: &SentCounts| ledger.distinct + ledger.again - before.distinct - before.again;
+        let (before, own) = (self.sent, own_processor_seconds());
+        let answered = |sent: &SentCounts| sent.distinct + sent.again - before.distinct - before.again;
         self.latencies.clear();
         for at in 0..self.connections.len() {
             self.send(at, workload, pipeline, begin)?;
         }
         let mut busy = self.connections.len();
         while busy > 0 {
-            for (at, has_room) in self.wait(SILENCE)? {
-                if has_room {
+            for (at, has_space) in self.wait(SILENCE)? {
+                if has_space {
                     self.flush(at)?;
                 }
                 if !self.receive(at)? {
@@ -200,28 +202,28 @@ impl ConnectionPool {
                 }
                 let now = Instant::now();
                 self.latencies.push((now - self.connections[at].since).as_micros() as u32);
-                if goes_on(now - begin, answered(&self.ledger)) {
+                if goes_on(now - begin, answered(&self.sent)) {
                     self.send(at, workload, pipeline, now)?;
                 } else {
                     busy -= 1;
                 }
             }
-            if self.ledger.refused - before.refused > 10_000 + answered(&self.ledger) {
-                bail!("most is refused: {}", self.refusal.as_deref().unwrap_or("?"));
+            if self.sent.refused - before.refused > 10_000 + answered(&self.sent) {
+                bail!("most additions are refused: {}", self.refusal.as_deref().unwrap_or("?"));
             }
         }
-        Ok(self.round(begin, answered(&self.ledger), own))
+        Ok(self.round(begin, answered(&self.sent), own))
     }
 
-    /// Sends additions one by one at an even pace, on whatever connection is free. A latency begins when an addition is due, so
-    /// that those which find no free connection count in full.
-    pub fn pace(&mut self, workload: &Workload, per_second: f64, duration: Duration) -> Result<Round> {
+    /// Sends single additions at a constant rate on free connections. A latency starts when the addition is due, so that it
+    /// includes the wait for a free connection.
+    pub fn run_at_rate(&mut self, workload: &Workload, per_second: f64, duration: Duration) -> Result<Round> {
         let begin = Instant::now();
-        let (before, own) = (self.ledger, own_processor_seconds());
+        let (before, own) = (self.sent, own_processor_seconds());
         self.latencies.clear();
         let total = (per_second * duration.as_secs_f64()) as u64;
         let mut free: Vec<usize> = (0..self.connections.len()).collect();
-        let (mut sent, mut heard) = (0, Instant::now());
+        let (mut sent, mut last_answer) = (0, Instant::now());
         while sent < total || free.len() < self.connections.len() {
             let due = total.min((begin.elapsed().as_secs_f64() * per_second) as u64);
             while sent < due
@@ -232,15 +234,15 @@ impl ConnectionPool {
             }
             let ready = self.poll(Duration::ZERO)?;
             if ready.is_empty() {
-                if heard.elapsed() > SILENCE {
+                if last_answer.elapsed() > SILENCE {
                     bail!("no answer within {SILENCE:?}");
                 }
                 std::thread::sleep(PACE);
                 continue;
             }
-            heard = Instant::now();
-            for (at, has_room) in ready {
-                if has_room {
+            last_answer = Instant::now();
+            for (at, has_space) in ready {
+                if has_space {
                     self.flush(at)?;
                 }
                 if self.receive(at)? {
@@ -249,7 +251,7 @@ impl ConnectionPool {
                 }
             }
         }
-        let answered = self.ledger.distinct + self.ledger.again - before.distinct - before.again;
+        let answered = self.sent.distinct + self.sent.again - before.distinct - before.again;
         Ok(self.round(begin, answered, own))
     }
 
@@ -269,7 +271,7 @@ impl ConnectionPool {
         }
     }
 
-    /// The connections that have something, and whether they have room again; an error if nobody has for too long.
+    /// Waits for connections with answers or with free space. Fails at the timeout.
     fn wait(&mut self, timeout: Duration) -> Result<Vec<(usize, bool)>> {
         let ready = self.poll(timeout)?;
         if ready.is_empty() {
@@ -278,6 +280,7 @@ impl ConnectionPool {
         Ok(ready)
     }
 
+    /// The connections with events, and whether they have free space again.
     fn poll(&mut self, timeout: Duration) -> Result<Vec<(usize, bool)>> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let timeout =
@@ -306,14 +309,14 @@ impl ConnectionPool {
         }
         connection.out.clear();
         connection.written = 0;
-        self.dialect.encode(&connection.batch, &mut connection.out);
-        connection.awaited = if self.dialect.answers_at_once() { 1 } else { additions };
-        connection.flawed = false;
+        self.protocol.encode(&connection.batch, &mut connection.out)?;
+        connection.awaited = if self.protocol.answers_at_once() { 1 } else { additions };
+        connection.has_error = false;
         connection.since = since;
         self.flush(at)
     }
 
-    /// Writes as much as there is room for, and watches for room if there is more.
+    /// Writes what fits into the send buffer, and waits for free space if there is more.
     fn flush(&mut self, at: usize) -> Result<()> {
         let connection = &mut self.connections[at];
         while connection.written < connection.out.len() {
@@ -325,15 +328,15 @@ impl ConnectionPool {
             }
         }
         let is_needed = connection.written < connection.out.len();
-        if is_needed != connection.is_watched_for_room {
-            connection.is_watched_for_room = is_needed;
+        if is_needed != connection.waits_for_space {
+            connection.waits_for_space = is_needed;
             let flags = if is_needed { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
             epoll::modify(&self.epoll, &connection.stream, EventData::new_u64(at as u64), flags)?;
         }
         Ok(())
     }
 
-    /// Takes in what has arrived; whether that was the last answer of the request.
+    /// Reads and parses answers. Returns whether the request is answered.
     fn receive(&mut self, at: usize) -> Result<bool> {
         let connection = &mut self.connections[at];
         let len = match connection.stream.read(&mut self.buffer) {
@@ -344,7 +347,7 @@ impl ConnectionPool {
             }
             Err(error) => return Err(error).context("receiving"),
         };
-        // Most often nothing is left from before, and the bytes are read where they are.
+        // Usually no bytes are left from the previous read, and nothing is copied.
         let mut held = std::mem::take(&mut connection.input);
         let bytes = if held.is_empty() {
             &self.buffer[..len]
@@ -353,37 +356,37 @@ impl ConnectionPool {
             &held
         };
         let mut done = 0;
-        while let Some((len, answer)) = self.dialect.answer(&bytes[done..])? {
-            if matches!(answer, Answer::Flaw | Answer::Refused) && self.refusal.is_none() {
+        while let Some((len, answer)) = self.protocol.answer(&bytes[done..])? {
+            if matches!(answer, Answer::ErrorPart | Answer::Refused) && self.refusal.is_none() {
                 self.refusal = Some(printable(&bytes[done..done + len]));
             }
             done += len;
             let is_refused = match answer {
-                Answer::Piece => continue,
-                Answer::Flaw => {
-                    connection.flawed = true;
+                Answer::Part => continue,
+                Answer::ErrorPart => {
+                    connection.has_error = true;
                     continue;
                 }
-                Answer::Done => connection.flawed,
+                Answer::Done => connection.has_error,
                 Answer::Refused => true,
             };
             if connection.awaited == 0 {
-                bail!("an answer that nobody asked for");
+                bail!("an answer without a request");
             }
-            let answered = if self.dialect.answers_at_once() {
+            let answered = if self.protocol.answers_at_once() {
                 &connection.batch[..]
             } else {
                 let place = connection.batch.len() - connection.awaited;
                 &connection.batch[place..=place]
             };
             connection.awaited -= 1;
-            connection.flawed = false;
-            settle(answered, is_refused, &mut self.source, &mut self.ledger);
+            connection.has_error = false;
+            settle(answered, is_refused, &mut self.source, &mut self.sent);
         }
         if done < bytes.len() {
             connection.input = bytes[done..].to_vec();
         } else {
-            // Its memory is used again.
+            // Keeps its memory.
             held.clear();
             connection.input = held;
         }
@@ -391,26 +394,26 @@ impl ConnectionPool {
     }
 }
 
-/// Books the answer to some additions.
-fn settle(operations: &[Operation], is_refused: bool, source: &mut Source, ledger: &mut SentCounts) {
+/// Counts the answer to some additions.
+fn settle(operations: &[Operation], is_refused: bool, source: &mut Source, sent: &mut SentCounts) {
     if is_refused {
-        ledger.refused += operations.len() as u64;
+        sent.refused += operations.len() as u64;
         source.refused.extend_from_slice(operations);
         return;
     }
     for operation in operations {
         if operation.again {
-            ledger.again += 1;
+            sent.again += 1;
         } else {
-            ledger.distinct += 1;
-            if source.resends && ledger.distinct.is_multiple_of(RESENT) {
+            sent.distinct += 1;
+            if source.resends && sent.distinct.is_multiple_of(RESENT) {
                 source.again.push_back(Operation { again: true, ..*operation });
             }
         }
     }
 }
 
-/// Bytes as words: a refusal is text with a few others between.
+/// The printable characters of a refusal.
 fn printable(bytes: &[u8]) -> String {
     let text: String =
         bytes.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { ' ' }).collect();
@@ -429,7 +432,7 @@ mod tests {
     use crate::resp::Resp;
     use std::net::TcpListener;
 
-    /// A server for one connection that answers every request by the next of some replies, again and again.
+    /// A server for one connection that answers with these replies, in a cycle.
     fn serve(replies: &'static [&'static str], request_len: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -441,7 +444,7 @@ mod tests {
                 bytes += len;
                 while bytes >= request_len {
                     bytes -= request_len;
-                    // In two pieces, so that replies arrive torn.
+                    // In two parts, so that incomplete replies arrive.
                     let (head, tail) = replies[next % replies.len()].split_at(1);
                     next += 1;
                     if stream
@@ -458,35 +461,35 @@ mod tests {
     }
 
     #[test]
-    fn every_addition_is_booked_once_and_one_in_twenty_is_sent_again() {
+    fn every_addition_counts_once_and_a_twentieth_is_sent_again() {
         let resp = Resp::new(&["PING", crate::resp::ID]);
         let address = serve(&["*2\r\n:1\r\n$5\r\nadded\r\n"], resp.request_len());
-        let mut fleet = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
-        let round = fleet.fill(&Workload::hot(), 10, 20_000).unwrap();
-        let SentCounts { distinct, again, refused } = fleet.ledger;
+        let mut pool = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
+        let round = pool.fill(&Workload::hot(), 10, 20_000).unwrap();
+        let SentCounts { distinct, again, refused } = pool.sent;
         assert_eq!((distinct + again, refused), (round.answered, 0));
         let expected = distinct / RESENT - LAG as u64;
         assert!(again.abs_diff(expected) <= 10, "{again} sent again of {distinct}");
     }
 
     #[test]
-    fn what_is_refused_is_sent_again_and_counts_once() {
+    fn a_refused_addition_is_sent_again_and_counts_once() {
         let resp = Resp::new(&["PING", crate::resp::ID]);
         let address = serve(&[":1\r\n", ":1\r\n", "-BUSY wait\r\n"], resp.request_len());
-        let mut fleet = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
-        fleet.fill(&Workload::hot(), 4, 900).unwrap();
-        let SentCounts { distinct, again, refused } = fleet.ledger;
-        assert_eq!(fleet.refusal.as_deref(), Some("-BUSY wait"));
+        let mut pool = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
+        pool.fill(&Workload::hot(), 4, 900).unwrap();
+        let SentCounts { distinct, again, refused } = pool.sent;
+        assert_eq!(pool.refusal.as_deref(), Some("-BUSY wait"));
         assert!(refused.abs_diff((distinct + again) / 2) <= 4, "{refused} of {distinct}");
-        assert_eq!(fleet.source.fresh, distinct + fleet.source.refused.len() as u64);
+        assert_eq!(pool.source.fresh, distinct + pool.source.refused.len() as u64);
     }
 
     #[test]
-    fn an_even_pace_makes_as_many_as_it_should() {
+    fn a_constant_rate_is_kept() {
         let resp = Resp::new(&["PING", crate::resp::ID]);
         let address = serve(&[":1\r\n"], resp.request_len());
-        let mut fleet = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
-        let round = fleet.pace(&Workload::hot(), 1_000.0, Duration::from_millis(200)).unwrap();
+        let mut pool = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
+        let round = pool.run_at_rate(&Workload::hot(), 1_000.0, Duration::from_millis(200)).unwrap();
         assert_eq!(round.answered, 200);
     }
 }

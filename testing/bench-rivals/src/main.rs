@@ -1,8 +1,8 @@
 //! Jeton, Redis and PostgreSQL under the same load, in interleaved rounds.
 //!
-//! `cargo xtask bench peers [recipes|durable|relaxed|memory|crowd] [--quick]`; without a name, all of them. `JETON_PEERS_COMMAND` is
-//! another command for our server (see `jeton.rs`), `JETON_PEERS_FOLDER` another folder for all data: on the same disk for all,
-//! and one that PostgreSQL's user can reach.
+//! `cargo xtask bench rivals [recipes|durable|relaxed|memory|idle] [--quick]`; without a name, all of them.
+//! `JETON_RIVALS_COMMAND` replaces the command of the Jeton server (see `jeton.rs`). `JETON_RIVALS_FOLDER` replaces the
+//! directory of all data; the user of PostgreSQL must have access to it.
 
 mod echo;
 mod idle_connections;
@@ -32,7 +32,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use target::RoundPlan;
 
-const PARTS: &[&str] = &["recipes", "durable", "relaxed", "memory", "crowd"];
+const PARTS: &[&str] = &["recipes", "durable", "relaxed", "memory", "idle"];
 
 fn main() -> ExitCode {
     match run() {
@@ -56,63 +56,63 @@ fn run() -> Result<()> {
         .find(|option| **option != "--quick")
         .or(parts.iter().find(|part| !PARTS.contains(part)))
     {
-        bail!("`{unknown}` is not known; there is: {} [--quick]", PARTS.join(", "));
+        bail!("unknown argument `{unknown}`; the arguments are: {} [--quick]", PARTS.join(", "));
     }
     let quick = options.contains(&"--quick");
     let wanted = |part: &str| parts.is_empty() || parts.contains(&part);
-    let pace = if quick {
+    let plan = if quick {
         RoundPlan { rounds: 2, duration: Duration::from_secs(1) }
     } else {
         RoundPlan { rounds: 5, duration: Duration::from_secs(3) }
     };
     allow_many_connections()?;
     let folder = Folder::new()?;
-    introduce();
+    print_versions();
     if wanted("recipes") {
-        postgres_variants::run(&folder.part("recipes")?, pace);
+        postgres_variants::run(&folder.part("recipes")?, plan);
     }
     if wanted("durable") {
-        throughput::durable(&folder.part("durable")?, pace);
+        throughput::durable(&folder.part("durable")?, plan);
     }
     if wanted("relaxed") {
-        throughput::relaxed(&folder.part("relaxed")?, pace);
+        throughput::relaxed(&folder.part("relaxed")?, plan);
     }
     if wanted("memory") {
         memory::run(&folder.part("memory")?, if quick { 200_000 } else { 10_000_000 });
     }
-    if wanted("crowd") {
-        idle_connections::run(&folder.part("crowd")?, pace);
+    if wanted("idle") {
+        idle_connections::run(&folder.part("idle")?, plan);
     }
     Ok(())
 }
 
-/// Who takes part, and with which settings.
-fn introduce() {
+/// Prints versions and settings.
+fn print_versions() {
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
-    println!("# The rivals and ourselves under the same load\n");
-    println!("{processors} processors, which the load generator (one thread) shares with the server.\n");
+    println!("# Jeton, Redis and PostgreSQL under the same load\n");
+    println!("{processors} processors, shared by the load generator (one thread) and the server.\n");
     println!("- Jeton: {}", jeton::version());
     println!("- Redis: {}; {}", redis::version(), redis::SETTINGS);
     println!("- PostgreSQL: {}; {}", postgres::version(), postgres::settings());
 }
 
-/// As many open files as the system lets us have, for us and the servers: a crowd is 2,200 at each end.
+/// Raises the limit of open files, also for the servers: the part `idle` opens 2,200 connections.
 fn allow_many_connections() -> Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).context("cannot open more files")
 }
 
-/// Where all data is, on the disk of the build and not in memory: what is measured is durable. Dropped, it is removed.
+/// The directory of all data, on the disk of the build and not in memory. It is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self> {
-        let parent = match std::env::var_os("JETON_PEERS_FOLDER") {
+        let parent = match std::env::var_os("JETON_RIVALS_FOLDER") {
             Some(folder) => PathBuf::from(folder),
             None => {
                 let binary = std::env::current_exe()?;
                 let target = binary.parent().and_then(Path::parent).context("no folder above the binary")?;
-                target.join("peers")
+                target.join("rivals")
             }
         };
         std::fs::create_dir_all(&parent)?;
@@ -123,7 +123,7 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// A folder for one part.
+    /// A directory for one part.
     fn part(&self, name: &str) -> Result<PathBuf> {
         let folder = self.0.join(name);
         std::fs::create_dir_all(&folder)?;
@@ -134,12 +134,12 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("{} is left behind: {error}", self.0.display());
+            eprintln!("{} was not removed: {error}", self.0.display());
         }
     }
 }
 
-/// Removes the folders of runs that were killed: they are named after their processes.
+/// Removes the directories of killed runs. The name is the id of the process.
 fn remove_leftovers(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,6 +1,8 @@
-//! An addition as the load knows it: which counter, under which id, and whether it has been sent before.
+//! An addition: counter, id, and whether it was sent before.
 
 use std::hash::{BuildHasher, RandomState};
+
+use jeton_testkit::Rng;
 
 /// The length of an id as text.
 pub const ID_TEXT: usize = 36;
@@ -10,34 +12,24 @@ pub const ID_TEXT: usize = 36;
 pub struct Operation {
     pub id: [u8; 16],
     pub counter: u32,
-    /// Answered before, and now sent again under the same id: a retry whose first answer was lost.
+    /// Sent again with its id after it was answered: a retry after a lost answer.
     pub again: bool,
 }
 
-/// Ids of version 7: dated, and never twice the same.
-pub struct Ids {
-    state: u64,
-}
+/// Generates UUIDs of version 7.
+pub struct Ids(Rng);
 
 impl Ids {
-    /// Ids that nobody else makes, in this run or another.
+    /// A generator with a random seed.
     pub fn new() -> Self {
-        // The keys of the standard hasher come from the system's random source.
-        Self { state: RandomState::new().hash_one(0) }
-    }
-
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        // The keys of the standard hasher are random.
+        Self(Rng::new(RandomState::new().hash_one(0)))
     }
 
     /// The next id, of a time in milliseconds since 1970.
     pub fn next(&mut self, millis: u64) -> [u8; 16] {
-        let high = (millis << 16) | 0x7000 | (self.random() & 0xfff);
-        let low = (self.random() >> 2) | (1 << 63);
+        let high = (millis << 16) | 0x7000 | (self.0.next_u64() & 0xfff);
+        let low = (self.0.next_u64() >> 2) | (1 << 63);
         let mut id = [0; 16];
         id[..8].copy_from_slice(&high.to_be_bytes());
         id[8..].copy_from_slice(&low.to_be_bytes());

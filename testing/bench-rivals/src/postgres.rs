@@ -1,4 +1,4 @@
-//! PostgreSQL from the system's packages, with the recipes for exact additions that it offers.
+//! PostgreSQL from the packages of the system, with several recipes for additions that count once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::postgres_wire::{BatchForm, Prepared, Session, connect};
 use crate::target::Target;
 use crate::workload::COUNTERS;
 
-/// What is not as it comes.
+/// Settings that differ from the defaults.
 const SETTINGS: &[(&str, &str)] = &[
     ("fsync", "on"),
     ("synchronous_commit", "on"),
     ("shared_buffers", "512MB"),
     ("wal_compression", "off"),
     ("max_connections", "300"),
-    // So that no checkpoint falls into a measurement.
+    // No checkpoint runs during a measurement.
     ("max_wal_size", "8GB"),
     ("checkpoint_timeout", "1h"),
     ("jit", "off"),
@@ -29,7 +29,7 @@ pub fn settings() -> String {
     SETTINGS.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A way to add exactly.
+/// Statements for an addition that counts once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipe {
     /// One statement and one transaction for each addition.
@@ -44,10 +44,10 @@ pub enum Recipe {
     Function,
 }
 
-/// The fastest for requests of many, by `cargo xtask bench peers recipes`.
+/// The fastest for requests of many, by `cargo xtask bench rivals recipes`.
 pub const BEST: Recipe = Recipe::Upsert;
 
-/// Connections of a second one who follows the best recipe: where all wait for one row, fewer are sometimes faster.
+/// Connections of a second target with the best recipe: on one hot row fewer are sometimes faster.
 const FEW: usize = 8;
 
 impl Recipe {
@@ -66,9 +66,9 @@ impl Recipe {
 
     pub fn name(self) -> &'static str {
         match self {
-            Self::Single => "one addition a transaction",
+            Self::Single => "one addition per transaction",
             Self::Upsert => "arrays, upsert",
-            Self::Update => "arrays, update of counters made before",
+            Self::Update => "arrays, update of existing counters",
             Self::Sequence => "a statement each, one transaction",
             Self::Function => "arrays, a function of two statements",
         }
@@ -82,7 +82,7 @@ impl Recipe {
         }
     }
 
-    /// Statements that make its tables, whose names end with a word. Room is left in the pages of the counters, so that an update stays in its page.
+    /// Statements that create the tables, whose names end with `word`. Pages have free space, so that an update stays in its page.
     fn setup(self, word: &str) -> Vec<String> {
         let mut statements = vec![
             format!("CREATE TABLE ids_{word} (id uuid PRIMARY KEY, counter int NOT NULL)"),
@@ -136,7 +136,7 @@ impl Recipe {
         }
     }
 
-    /// Only a loop over the sorted counters updates them in order; the planner does not know that we need it.
+    /// Only a nested loop updates the sorted counters in order, and the planner does not know that the order matters.
     fn options(self) -> &'static str {
         match self {
             Self::Update => "-c enable_hashjoin=off -c enable_mergejoin=off",
@@ -158,35 +158,35 @@ impl Postgres {
         Ok(Self(jeton_testbed::Postgres::start(folder, SETTINGS)?))
     }
 
-    /// Its first process.
+    /// The first process of the server.
     pub fn process(&self) -> u32 {
-        self.0.process().expect("it runs as long as it is kept")
+        self.0.process().expect("the server runs until it is dropped")
     }
 
-    /// A variant with tables of its own.
-    pub fn contender(&self, recipe: Recipe) -> Result<Target> {
-        self.follower(recipe, recipe.word())
+    /// A target with its own tables.
+    pub fn target(&self, recipe: Recipe) -> Result<Target> {
+        self.target_on(recipe, recipe.word())
     }
 
-    /// One more who follows the best recipe, with fewer connections.
+    /// A target with the best recipe and fewer connections.
     pub fn few(&self) -> Result<Target> {
-        let mut contender = self.follower(BEST, "few")?;
-        contender.name = format!("{}, {FEW} connections", contender.name);
-        Ok(contender.with_connections(FEW))
+        let mut target = self.target_on(BEST, "few")?;
+        target.name = format!("{}, {FEW} connections", target.name);
+        Ok(target.with_connections(FEW))
     }
 
-    fn follower(&self, recipe: Recipe, tables: &str) -> Result<Target> {
+    fn target_on(&self, recipe: Recipe, tables: &str) -> Result<Target> {
         let address = self.0.address();
         let mut stream = connect(address)?;
         let mut session = Session::open(&mut stream, "")?;
         for statement in recipe.setup(tables) {
             session.query(&statement)?;
         }
-        let dialect =
+        let protocol =
             Prepared { sql: recipe.statement(tables), form: recipe.form(), options: recipe.options() };
         let name = format!("PostgreSQL, {}", recipe.name());
         let sum = format!("SELECT coalesce(sum(value), 0) FROM counters_{tables}");
-        Ok(Target::new(&name, address, Arc::new(dialect), self.process()).with_sum(move || {
+        Ok(Target::new(&name, address, Arc::new(protocol), self.process()).with_sum(move || {
             let rows = Session::open(&mut connect(address)?, "")?.query(&sum)?;
             Ok(rows.first().context("no sum")?.parse()?)
         }))

@@ -1,52 +1,48 @@
-//! PostgreSQL's protocol as a client needs it: prepared statements with binary parameters, and simple queries for the rest.
+//! PostgreSQL: prepared statements with binary parameters, and simple queries. The codec is that of `postgres-protocol`.
 //!
-//! Written out because the load is to cost as little as that on the other contenders, by the same loop.
+//! A full client such as `tokio-postgres` would cost the load generator more than the other targets cost it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::{self, ErrorFields, Message};
+use postgres_protocol::message::frontend::{self, BindError};
+use postgres_protocol::types::{self, ArrayDimension};
+use postgres_protocol::{IsNull, Oid};
 
 use crate::operation::Operation;
-use crate::protocol::{Answer, Dialect};
+use crate::protocol::{Answer, Protocol};
 
-/// A message with its kind; the length is filled in after the contents.
-fn message(kind: u8, out: &mut Vec<u8>, contents: impl FnOnce(&mut Vec<u8>)) {
-    out.push(kind);
-    let begin = out.len();
-    put_i32(out, 0);
-    contents(out);
-    let len = (out.len() - begin) as u32;
-    out[begin..begin + 4].copy_from_slice(&len.to_be_bytes());
+const UUID: Oid = 2950;
+const INT4: Oid = 23;
+
+/// Name of the prepared statement.
+const STATEMENT: &str = "s";
+
+/// The message of an error, with its code.
+fn error_text(mut fields: ErrorFields<'_>) -> String {
+    let (mut message, mut code) = (String::new(), String::new());
+    while let Ok(Some(field)) = fields.next() {
+        match field.type_() {
+            b'M' => message = String::from_utf8_lossy(field.value_bytes()).into_owned(),
+            b'C' => code = String::from_utf8_lossy(field.value_bytes()).into_owned(),
+            _ => {}
+        }
+    }
+    format!("{message} ({code})")
 }
 
-fn put_i32(out: &mut Vec<u8>, number: i32) {
-    out.extend_from_slice(&number.to_be_bytes());
-}
-
-/// The first message in these bytes: its kind, its contents, and its length in all.
-fn first_message(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
-    let len = u32::from_be_bytes(*bytes.get(1..5)?.first_chunk()?) as usize + 1;
-    Some((bytes[0], bytes.get(5..len)?, len))
-}
-
-/// What an error message says, with its code.
-fn error_text(contents: &[u8]) -> String {
-    let field = |kind: u8| {
-        let field = contents.split(|&byte| byte == 0).find(|field| field.first() == Some(&kind));
-        field.map(|field| String::from_utf8_lossy(&field[1..]).into_owned()).unwrap_or_default()
-    };
-    format!("{} ({})", field(b'M'), field(b'C'))
-}
-
-/// A connection that asks and waits.
+/// A connection that waits for each response.
 pub struct Session<'a> {
     stream: &'a mut TcpStream,
-    input: Vec<u8>,
+    input: BytesMut,
 }
 
-/// A connection with bounds on the time it may take.
+/// Connects, with timeouts.
 pub fn connect(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(120)))?;
@@ -55,44 +51,32 @@ pub fn connect(address: SocketAddr) -> Result<TcpStream> {
 }
 
 impl<'a> Session<'a> {
-    /// Introduces itself, as a user that is trusted.
+    /// Starts a session of a trusted user.
     pub fn open(stream: &'a mut TcpStream, options: &str) -> Result<Self> {
-        let mut out = Vec::new();
-        message(0, &mut out, |out| {
-            put_i32(out, 196_608);
-            for word in ["user", jeton_testbed::POSTGRES_USER, "database", "postgres", "options", options] {
-                out.extend_from_slice(word.as_bytes());
-                out.push(0);
-            }
-            out.push(0);
-        });
-        // The first message has no kind.
-        stream.write_all(&out[1..])?;
-        let mut session = Self { stream, input: Vec::new() };
-        session.until_ready()?;
+        let mut session = Self { stream, input: BytesMut::new() };
+        let user = jeton_testbed::POSTGRES_USER;
+        let parameters = [("user", user), ("database", "postgres"), ("options", options)];
+        session.exchange(|out| frontend::startup_message(parameters, out))?;
         Ok(session)
     }
 
-    /// Reads until the server is ready again; the first columns of the rows that came.
-    fn until_ready(&mut self) -> Result<Vec<String>> {
+    /// Sends messages and reads until the server is ready again. Returns the first column of the rows.
+    fn exchange(&mut self, encode: impl FnOnce(&mut BytesMut) -> std::io::Result<()>) -> Result<Vec<String>> {
+        let mut out = BytesMut::new();
+        encode(&mut out)?;
+        self.stream.write_all(&out)?;
         let (mut rows, mut error) = (Vec::new(), None);
         loop {
-            while let Some((kind, contents, len)) = first_message(&self.input) {
-                match kind {
-                    b'E' => error = Some(error_text(contents)),
-                    b'D' => {
-                        let len = contents.get(2..6).and_then(|len| len.first_chunk().copied());
-                        let len = usize::try_from(i32::from_be_bytes(len.unwrap_or_default())).unwrap_or(0);
-                        let value = contents.get(6..6 + len).unwrap_or_default();
-                        rows.push(String::from_utf8_lossy(value).into_owned());
+            while let Some(message) = Message::parse(&mut self.input)? {
+                match message {
+                    Message::ErrorResponse(body) => error = Some(error_text(body.fields())),
+                    Message::DataRow(row) => {
+                        let column = row.ranges().next()?.flatten().unwrap_or_default();
+                        rows.push(String::from_utf8_lossy(&row.buffer()[column]).into_owned());
                     }
-                    b'Z' => {
-                        self.input.drain(..len);
-                        return error.map_or(Ok(rows), |error| bail!(error));
-                    }
+                    Message::ReadyForQuery(_) => return error.map_or(Ok(rows), |error| bail!(error)),
                     _ => {}
                 }
-                self.input.drain(..len);
             }
             let mut buffer = [0; 1 << 14];
             let len = self.stream.read(&mut buffer)?;
@@ -103,35 +87,29 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs statements; the first columns of the rows.
+    /// Runs statements. Returns the first column of the rows.
     pub fn query(&mut self, sql: &str) -> Result<Vec<String>> {
-        let mut out = Vec::new();
-        message(b'Q', &mut out, |out| out.extend_from_slice(format!("{sql}\0").as_bytes()));
-        self.stream.write_all(&out)?;
-        self.until_ready().with_context(|| sql.to_owned())
+        self.exchange(|out| frontend::query(sql, out)).with_context(|| sql.to_owned())
     }
 
-    /// Prepares a statement as `s`.
     fn prepare(&mut self, sql: &str) -> Result<()> {
-        let mut out = Vec::new();
-        message(b'P', &mut out, |out| {
-            out.extend_from_slice(format!("s\0{sql}\0").as_bytes());
-            out.extend_from_slice(&0_i16.to_be_bytes());
+        let prepared = self.exchange(|out| {
+            frontend::parse(STATEMENT, sql, [], out)?;
+            frontend::sync(out);
+            Ok(())
         });
-        message(b'S', &mut out, |_| {});
-        self.stream.write_all(&out)?;
-        self.until_ready().with_context(|| sql.to_owned()).map(drop)
+        prepared.with_context(|| sql.to_owned()).map(drop)
     }
 }
 
-/// How a recipe takes its additions.
+/// How a recipe executes the additions of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum BatchForm {
-    /// One statement, and one transaction, for each.
+    /// One statement and one transaction for each.
     Single,
-    /// One statement for all of a request, with arrays.
+    /// One statement for all, with arrays.
     Arrays,
-    /// One statement for each, and one transaction around all of a request.
+    /// One statement for each, and one transaction for all.
     Sequence,
 }
 
@@ -139,32 +117,33 @@ pub enum BatchForm {
 pub struct Prepared {
     pub sql: String,
     pub form: BatchForm,
-    /// Settings of the session, as an option of the first message.
+    /// Settings of the session, as an option of the startup message.
     pub options: &'static str,
 }
 
-impl Dialect for Prepared {
+impl Protocol for Prepared {
     fn greet(&self, stream: &mut TcpStream) -> Result<()> {
         Session::open(stream, self.options)?.prepare(&self.sql)
     }
 
-    fn encode(&self, operations: &[Operation], out: &mut Vec<u8>) {
+    fn encode(&self, operations: &[Operation], out: &mut BytesMut) -> Result<()> {
         match self.form {
-            BatchForm::Arrays => {
-                bind(out, |out| {
-                    array(out, 2950, 16, operations.iter().map(|operation| operation.id));
-                    array(out, 23, 4, operations.iter().map(|operation| operation.counter.to_be_bytes()));
-                });
-            }
-            BatchForm::Single => operations.iter().for_each(|operation| bind_one(operation, out)),
+            BatchForm::Arrays => bind(out, |parameter, out| {
+                let dimension = ArrayDimension { len: operations.len() as i32, lower_bound: 1 };
+                let oid = if parameter == Parameter::Id { UUID } else { INT4 };
+                let element = |operation, out: &mut BytesMut| put(parameter, operation, out);
+                types::array_to_sql([dimension], oid, operations, element, out)
+            })?,
+            BatchForm::Single => operations.iter().try_for_each(|operation| bind_one(operation, out))?,
             BatchForm::Sequence => {
-                // All lock the counters in the same order, so that no two wait for each other.
+                // All transactions lock the counters in the same order: no deadlock.
                 let mut sorted: Vec<&Operation> = operations.iter().collect();
                 sorted.sort_unstable_by_key(|operation| operation.counter);
-                sorted.into_iter().for_each(|operation| bind_one(operation, out));
+                sorted.into_iter().try_for_each(|operation| bind_one(operation, out))?;
             }
         }
-        message(b'S', out, |_| {});
+        frontend::sync(out);
+        Ok(())
     }
 
     fn answers_at_once(&self) -> bool {
@@ -172,52 +151,49 @@ impl Dialect for Prepared {
     }
 
     fn answer(&self, bytes: &[u8]) -> Result<Option<(usize, Answer)>> {
-        Ok(first_message(bytes).map(|(kind, _, len)| {
-            let answer = match kind {
-                b'E' => Answer::Flaw,
-                b'Z' => Answer::Done,
-                _ => Answer::Piece,
-            };
-            (len, answer)
-        }))
+        let Some(header) = backend::Header::parse(bytes)? else { return Ok(None) };
+        let answer = match header.tag() {
+            backend::ERROR_RESPONSE_TAG => Answer::ErrorPart,
+            backend::READY_FOR_QUERY_TAG => Answer::Done,
+            _ => Answer::Part,
+        };
+        // The length in the header does not include the tag.
+        let len = header.len() as usize + 1;
+        Ok((bytes.len() >= len).then_some((len, answer)))
     }
 }
 
-/// Binds two parameters to `s` and executes it; all values are binary.
-fn bind(out: &mut Vec<u8>, parameters: impl FnOnce(&mut Vec<u8>)) {
-    message(b'B', out, |out| {
-        out.extend_from_slice(b"\0s\0\0\x01\0\x01\0\x02");
-        parameters(out);
-        out.extend_from_slice(b"\0\x01\0\x01");
-    });
-    message(b'E', out, |out| out.extend_from_slice(&[0; 5]));
+/// A parameter of every statement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parameter {
+    Id,
+    Counter,
 }
 
-fn bind_one(operation: &Operation, out: &mut Vec<u8>) {
-    bind(out, |out| {
-        put_i32(out, 16);
-        out.extend_from_slice(&operation.id);
-        put_i32(out, 4);
-        out.extend_from_slice(&operation.counter.to_be_bytes());
-    });
+type Serialized<T> = Result<T, Box<dyn std::error::Error + Sync + Send>>;
+
+/// Appends a parameter of an operation in binary form.
+fn put(parameter: Parameter, operation: &Operation, out: &mut BytesMut) -> Serialized<IsNull> {
+    match parameter {
+        Parameter::Id => types::uuid_to_sql(operation.id, out),
+        Parameter::Counter => types::int4_to_sql(operation.counter.cast_signed(), out),
+    }
+    Ok(IsNull::No)
 }
 
-/// A parameter that is an array of one dimension.
-fn array<const LEN: usize>(
-    out: &mut Vec<u8>,
-    kind: i32,
-    len: i32,
-    elements: impl ExactSizeIterator<Item = [u8; LEN]>,
-) {
-    let count = elements.len() as i32;
-    put_i32(out, 20 + count * (4 + len));
-    for number in [1, 0, kind, count, 1] {
-        put_i32(out, number);
-    }
-    for element in elements {
-        put_i32(out, len);
-        out.extend_from_slice(&element);
-    }
+/// Binds the parameters and executes the statement.
+fn bind(out: &mut BytesMut, put: impl Fn(Parameter, &mut BytesMut) -> Serialized<()>) -> Result<()> {
+    let put = |parameter, out: &mut BytesMut| put(parameter, out).map(|()| IsNull::No);
+    let parameters = [Parameter::Id, Parameter::Counter];
+    frontend::bind("", STATEMENT, [1], parameters, put, [1], out).map_err(|error| match error {
+        BindError::Conversion(error) => anyhow!(error),
+        BindError::Serialization(error) => error.into(),
+    })?;
+    Ok(frontend::execute("", 0, out)?)
+}
+
+fn bind_one(operation: &Operation, out: &mut BytesMut) -> Result<()> {
+    bind(out, |parameter, out| put(parameter, operation, out).map(drop))
 }
 
 #[cfg(test)]
@@ -225,31 +201,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn incomplete_messages_are_not_parsed() {
-        let mut bytes = Vec::new();
-        message(b'E', &mut bytes, |out| out.extend_from_slice(b"SERROR\0C40P01\0Mdeadlock detected\0\0"));
-        message(b'Z', &mut bytes, |out| out.push(b'I'));
-        let dialect = Prepared { sql: String::new(), form: BatchForm::Single, options: "" };
-        let (first, answer) = dialect.answer(&bytes).unwrap().expect("a message");
-        assert_eq!(answer, Answer::Flaw);
-        assert_eq!(error_text(&bytes[5..first]), "deadlock detected (40P01)");
-        assert_eq!(dialect.answer(&bytes[first..]).unwrap(), Some((6, Answer::Done)));
+    fn an_answer_is_parsed_when_it_is_complete() {
+        let bytes = b"E\0\0\0\x26SERROR\0C40P01\0Mdeadlock detected\0\0Z\0\0\0\x05I";
+        let first = bytes.len() - 6;
+        let protocol = Prepared { sql: String::new(), form: BatchForm::Single, options: "" };
+        assert_eq!(protocol.answer(bytes).unwrap(), Some((first, Answer::ErrorPart)));
+        assert_eq!(protocol.answer(&bytes[first..]).unwrap(), Some((6, Answer::Done)));
         for end in 0..first {
-            assert_eq!(dialect.answer(&bytes[..end]).unwrap(), None);
+            assert_eq!(protocol.answer(&bytes[..end]).unwrap(), None);
         }
+        let message = Message::parse(&mut BytesMut::from(&bytes[..])).unwrap();
+        let Some(Message::ErrorResponse(body)) = message else { panic!("not an error") };
+        assert_eq!(error_text(body.fields()), "deadlock detected (40P01)");
     }
 
     #[test]
-    fn a_request_of_arrays_is_as_long_as_it_says() {
+    fn a_request_of_arrays_binds_once() {
         let operations = [Operation { id: [1; 16], counter: 7, again: false }; 3];
-        let mut out = Vec::new();
-        Prepared { sql: String::new(), form: BatchForm::Arrays, options: "" }.encode(&operations, &mut out);
-        let (kind, bound, len) = first_message(&out).expect("a message");
-        assert_eq!(kind, b'B');
-        let ids = 4 + 20 + 3 * 20;
-        assert_eq!(bound.len(), 9 + ids + (4 + 20 + 3 * 8) + 4);
-        let (kind, _, next) = first_message(&out[len..]).expect("a message");
-        assert_eq!(kind, b'E');
-        assert_eq!(&out[len + next..], b"S\0\0\0\x04");
+        let mut out = BytesMut::new();
+        let protocol = Prepared { sql: String::new(), form: BatchForm::Arrays, options: "" };
+        protocol.encode(&operations, &mut out).unwrap();
+        let (ids, counters) = (4 + 20 + 3 * 20, 4 + 20 + 3 * 8);
+        let bound = 5 + 9 + ids + counters + 4;
+        assert_eq!((out[0], out[bound]), (b'B', b'E'));
+        assert_eq!(&out[bound + 10..], b"S\0\0\0\x04");
     }
 }

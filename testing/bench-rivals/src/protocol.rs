@@ -1,37 +1,38 @@
-//! How a contender is spoken to: additions into bytes, bytes into answers.
+//! The protocol of a target: additions to bytes, bytes to answers.
 
 use std::net::TcpStream;
 
 use anyhow::Result;
+use bytes::BytesMut;
 
 use crate::operation::Operation;
 
-/// What the bytes at hand begin with.
+/// The first answer in the received bytes, or a part of it.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Answer {
-    /// A piece of an answer; more will come.
-    Piece,
-    /// A piece that says that the answer will be a refusal.
-    Flaw,
-    /// The answer: done.
+    /// A part of an answer.
+    Part,
+    /// A part with an error: the answer will be a refusal.
+    ErrorPart,
+    /// The whole answer, or its last part.
     Done,
-    /// The answer: refused, and nothing was changed.
+    /// The whole answer: refused, and nothing was changed.
     Refused,
 }
 
-/// The protocol of a contender with its recipe for an exact addition.
-pub trait Dialect: Send + Sync {
-    /// What is said on a new connection before the first addition, waiting for the answers.
+/// A protocol, with the recipe of the target for an addition that counts once.
+pub trait Protocol: Send + Sync {
+    /// Opens a session on a new connection and waits for the responses.
     fn greet(&self, stream: &mut TcpStream) -> Result<()>;
 
     /// Appends the request for some additions.
-    fn encode(&self, operations: &[Operation], out: &mut Vec<u8>);
+    fn encode(&self, operations: &[Operation], out: &mut BytesMut) -> Result<()>;
 
-    /// Whether the additions of a request are answered by one answer for all, and not by one each.
+    /// Whether one answer is for all additions of a request.
     fn answers_at_once(&self) -> bool {
         false
     }
 
-    /// The first answer in these bytes and its length; nothing if its end is not there yet.
+    /// The first answer in these bytes and its length. `None` if it is incomplete.
     fn answer(&self, bytes: &[u8]) -> Result<Option<(usize, Answer)>>;
 }

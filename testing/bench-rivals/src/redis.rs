@@ -1,4 +1,4 @@
-//! Redis from the system's packages: the recipe that is exact while its ids live, and the plain one that is not.
+//! Redis from the packages of the system: a Lua recipe that counts an id once until it expires, and plain `INCRBY`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::resp::{Client, ID, NUMBER, RAW_ID, Resp};
 use crate::target::Target;
 use crate::workload::COUNTERS;
 
-/// An id is remembered for a day, and a duplicate gets the present value.
+/// An id is remembered for a day. A duplicate returns the current value.
 const RECIPE: &str = "if redis.call('SET', KEYS[1], '', 'NX', 'EX', 86400) then \
                       return redis.call('INCRBY', KEYS[2], ARGV[1]) end \
                       return tonumber(redis.call('GET', KEYS[2]))";
 
-/// When the file of changes is synced.
+/// When the append-only file is synced.
 #[derive(Clone, Copy)]
 pub enum Fsync {
     Always,
@@ -32,7 +32,7 @@ impl Fsync {
     }
 }
 
-/// What is not as it comes, in words for the output.
+/// Settings that differ from the defaults.
 pub const SETTINGS: &str = "appendonly yes, save '', auto-aof-rewrite-percentage 0 (its file is never rewritten during a measurement)";
 
 /// A running Redis.
@@ -42,7 +42,7 @@ pub struct Redis {
     fsync: Fsync,
 }
 
-/// Its version, or nothing where it is not installed.
+/// The version of the server.
 pub fn version() -> String {
     crate::server::version("redis-server".as_ref())
 }
@@ -72,37 +72,37 @@ impl Redis {
         Ok(Self { server, address, fsync })
     }
 
-    fn contender(&self, name: &str, prefix: &'static str, words: &[&str]) -> Target {
+    fn target(&self, name: &str, prefix: &'static str, words: &[&str]) -> Target {
         let address = self.address;
         let name = format!("Redis, {name}, appendfsync {}", self.fsync.word());
         Target::new(&name, address, Arc::new(Resp::new(words)), self.server.process())
             .with_sum(move || Client::connect(address)?.sum(COUNTERS, &["GET", &format!("{prefix}{NUMBER}")]))
     }
 
-    /// The exact recipe, with ids as text.
+    /// The Lua recipe, with ids as text.
     pub fn recipe(&self) -> Result<Target> {
         self.recipe_with(ID, "Lua recipe", "exact/")
     }
 
-    /// The exact recipe, with ids as their sixteen bytes.
+    /// The Lua recipe, with ids of 16 bytes.
     pub fn recipe_with_raw_ids(&self) -> Result<Target> {
         self.recipe_with(RAW_ID, "Lua recipe with ids of 16 bytes", "bytes/")
     }
 
     fn recipe_with(&self, id: &str, name: &str, prefix: &'static str) -> Result<Target> {
         let reply = Client::connect(self.address)?.ask(&["SCRIPT", "LOAD", RECIPE])?;
-        let sha = reply.lines().last().context("a script has a name")?.to_owned();
+        let sha = reply.lines().last().context("no name of the script")?.to_owned();
         let key = format!("{prefix}{NUMBER}");
-        Ok(self.contender(name, prefix, &["EVALSHA", &sha, "2", id, &key, "1"]))
+        Ok(self.target(name, prefix, &["EVALSHA", &sha, "2", id, &key, "1"]))
     }
 
-    /// The plain addition, which counts a retry again.
+    /// `INCRBY`, which counts a retry twice.
     pub fn plain(&self) -> Target {
         let prefix = "plain/";
-        self.contender("plain INCRBY", prefix, &["INCRBY", &format!("{prefix}{NUMBER}"), "1"])
+        self.target("plain INCRBY", prefix, &["INCRBY", &format!("{prefix}{NUMBER}"), "1"])
     }
 
-    /// What it says that it uses, in bytes.
+    /// The memory in use as reported by the server, in bytes.
     pub fn used_memory(&self) -> Result<u64> {
         let text = Client::connect(self.address)?.ask(&["INFO", "memory"])?;
         let used = text.lines().find_map(|line| line.strip_prefix("used_memory:"));

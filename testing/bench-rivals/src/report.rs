@@ -10,7 +10,7 @@ pub struct Spread {
     high: f64,
 }
 
-/// The spread of some measurements; of none, not a number.
+/// Median and quartiles; NaN without values.
 pub fn spread(values: impl IntoIterator<Item = f64>) -> Spread {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -32,7 +32,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// What is demanded of a number.
+/// The required value of a measurement.
 #[derive(Clone, Copy)]
 pub enum Threshold {
     AtLeast(f64),
@@ -48,12 +48,12 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// The verdicts of a part, printed as one table at its end.
+/// The comparisons of a part with their thresholds, printed as one table.
 #[derive(Default)]
 pub struct Verdicts(Vec<String>);
 
 impl Verdicts {
-    /// A number with its bar, if there is one.
+    /// Adds a measurement with its threshold.
     pub fn judge(&mut self, what: &str, measured: Spread, bar: Option<Threshold>) {
         let verdict = match bar {
             None => "",
@@ -66,7 +66,7 @@ impl Verdicts {
         self.0.push(format!("| {what} | {measured} | {bar} | {verdict} |"));
     }
 
-    /// The table, and how busy the machine is by now.
+    /// Prints the table and the load of the machine.
     pub fn print(self) {
         if !self.0.is_empty() {
             println!("\n| what | measured | bar | |\n|---|--:|--:|---|\n{}", self.0.join("\n"));
@@ -75,7 +75,7 @@ impl Verdicts {
     }
 }
 
-/// How busy the machine is.
+/// The load of the machine.
 pub fn load() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let average = read("/proc/loadavg").split_whitespace().next().unwrap_or("?").to_string();
@@ -84,10 +84,10 @@ pub fn load() -> String {
         text.split_whitespace().find_map(|word| word.strip_prefix("avg10=")).unwrap_or("?").to_string()
     };
     let (cpu, io) = (pressure("/proc/pressure/cpu"), pressure("/proc/pressure/io"));
-    format!("load {average}, pressure of the processor {cpu} %, of the disk {io} %")
+    format!("load {average}, CPU pressure {cpu} %, I/O pressure {io} %")
 }
 
-/// A whole number with its thousands apart.
+/// An integer with thousands separators.
 pub fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_the_median_with_its_quartiles() {
+    fn a_spread_is_the_median_with_quartiles() {
         assert_eq!(spread([5.0, 1.0, 2.0, 4.0, 3.0]).to_string(), "3.00 (2.00 to 4.00)");
         assert_eq!(spread([]).to_string(), "not measured");
         assert_eq!(grouped(1_234_567.0), "1,234,567");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_met_from_its_own_side() {
+    fn thresholds_are_lower_or_upper_bounds() {
         let mut verdicts = Verdicts::default();
         verdicts.judge("a", spread([2.0]), Some(Threshold::AtLeast(2.0)));
         verdicts.judge("b", spread([2.0]), Some(Threshold::AtMost(1.9)));

@@ -1,11 +1,11 @@
-//! A server as a process of ours, measured from outside.
+//! Measures a server process: processor time and memory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Seconds of processor that a process and all its descendants have used, those that ended included.
+/// Processor time of a process and its descendants in seconds, with those that ended.
 pub fn processor_seconds(process: u32) -> f64 {
     let mut family = vec![process];
     let mut ticks = 0;
@@ -15,7 +15,6 @@ pub fn processor_seconds(process: u32) -> f64 {
         .flatten()
         .filter_map(|entry| usage(&std::fs::read_to_string(entry.path().join("stat")).ok()?))
         .collect();
-    // Children come after their parents in the family, so that each is found by the time its parent is looked at.
     let mut at = 0;
     while let Some(&member) = family.get(at) {
         for &(id, parent, used) in &all {
@@ -31,9 +30,9 @@ pub fn processor_seconds(process: u32) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Process, parent, and ticks of a line of `/proc/<process>/stat`, those of ended children included.
+/// Process, parent, and ticks of `/proc/<process>/stat`, with those of ended children.
 fn usage(stat: &str) -> Option<(u32, u32, u64)> {
-    // The name is in brackets and may hold spaces.
+    // The name is in parentheses and may contain spaces.
     let (head, tail) = stat.rsplit_once(')')?;
     let process = head.split_once(' ')?.0.parse().ok()?;
     let fields: Vec<&str> = tail.split_whitespace().collect();
@@ -49,26 +48,25 @@ pub fn resident_bytes(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
 }
 
-/// Waits until servers have finished what they do behind the back of their clients, so that nobody pays for another. Not for
-/// long: some never rest.
-pub fn await_rest(processes: &[u32]) {
+/// Waits until servers have finished their background work, so that it does not slow down the next target; at most 2 seconds.
+pub fn await_idle(processes: &[u32]) {
     const STEP: Duration = Duration::from_millis(100);
-    // A tick of the system's clock is 10 ms, and everybody has one now and then.
-    const REST: f64 = 0.015;
+    // A clock tick is 10 ms; an idle server uses one now and then.
+    const IDLE: f64 = 0.015;
     let distinct: BTreeSet<u32> = processes.iter().copied().collect();
     let used = || distinct.iter().map(|process| processor_seconds(*process)).sum::<f64>();
     let mut before = used();
     for _ in 0..20 {
         std::thread::sleep(STEP);
         let after = used();
-        if after - before <= REST {
+        if after - before <= IDLE {
             return;
         }
         before = after;
     }
 }
 
-/// The first line of what a program says of its version.
+/// The first line that a program prints for `--version`.
 pub fn version(program: &Path) -> String {
     let output = Command::new(program).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -80,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_read_past_a_name_with_spaces() {
+    fn names_may_contain_spaces_and_parentheses() {
         let stat = "42 (a (b) c) S 7 42 42 0 -1 4194560 1 2 3 4 10 20 300 4000 20 0 1 0";
         assert_eq!(usage(stat), Some((42, 7, 4330)));
         assert!(processor_seconds(std::process::id()) >= 0.0);

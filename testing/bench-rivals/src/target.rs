@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::load::{ConnectionPool, Round};
-use crate::protocol::Dialect;
-use crate::server::{await_rest, processor_seconds};
+use crate::protocol::Protocol;
+use crate::server::{await_idle, processor_seconds};
 use crate::workload::Workload;
 
-/// How many connections the load has.
+/// Connections of the load generator.
 pub const CONNECTIONS: usize = 64;
 
-/// A round with what it cost the server.
+/// A round with the processor time of the server.
 #[derive(Clone, Copy)]
 pub struct Measured {
     pub round: Round,
@@ -22,88 +22,86 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Microseconds of the server's processor time for an addition.
+    /// Processor time of the server per addition, in microseconds.
     pub fn server_micros(&self) -> f64 {
         self.server_seconds / self.round.answered as f64 * 1e6
     }
 
-    /// The same of the generator.
+    /// Processor time of the load generator per addition, in microseconds.
     pub fn own_micros(&self) -> f64 {
         self.round.own_seconds / self.round.answered as f64 * 1e6
     }
 }
 
-/// A server with one way to add on it.
+/// A server with one recipe for additions.
 pub struct Target {
     pub name: String,
     pub address: SocketAddr,
     pub process: u32,
     pub connections: usize,
-    dialect: Arc<dyn Dialect>,
-    fleet: Option<ConnectionPool>,
+    protocol: Arc<dyn Protocol>,
+    pool: Option<ConnectionPool>,
     sum: Option<Sum>,
-    /// Why it is not measured any more.
+    /// The error that ended its measurements.
     pub failure: Option<String>,
 }
 
-/// Asks a contender for the sum of all its counters.
+/// Reads the sum of all counters.
 type Sum = Box<dyn Fn() -> Result<i64>>;
 
 impl Target {
-    pub fn new(name: &str, address: SocketAddr, dialect: Arc<dyn Dialect>, process: u32) -> Self {
+    pub fn new(name: &str, address: SocketAddr, protocol: Arc<dyn Protocol>, process: u32) -> Self {
         let name = name.to_owned();
         Self {
             name,
             address,
             process,
             connections: CONNECTIONS,
-            dialect,
-            fleet: None,
+            protocol,
+            pool: None,
             sum: None,
             failure: None,
         }
     }
 
-    /// The same with another number of connections.
     pub fn with_connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// With a way to ask for the sum of its counters.
     pub fn with_sum(mut self, sum: impl Fn() -> Result<i64> + 'static) -> Self {
         self.sum = Some(Box::new(sum));
         self
     }
 
-    /// The sum of its counters; nothing if it counts nothing, or was never asked to.
+    /// The sum of the counters. `None` if the target was never measured or has no counters.
     pub fn sum(&self) -> Option<Result<i64>> {
-        self.fleet.as_ref().and(self.sum.as_ref()).map(|sum| sum())
+        self.pool.as_ref().and(self.sum.as_ref()).map(|sum| sum())
     }
 
-    /// The connections, opened when they are first needed.
-    pub fn fleet(&mut self) -> Result<&mut ConnectionPool> {
-        let fleet = match self.fleet.take() {
-            Some(fleet) => fleet,
-            None => ConnectionPool::open(self.address, self.dialect.clone(), self.connections)?,
+    /// The connections, opened at the first use.
+    pub fn pool(&mut self) -> Result<&mut ConnectionPool> {
+        let pool = match self.pool.take() {
+            Some(pool) => pool,
+            None => ConnectionPool::open(self.address, self.protocol.clone(), self.connections)?,
         };
-        Ok(self.fleet.insert(fleet))
+        Ok(self.pool.insert(pool))
     }
 
-    /// The connections, if there were ever any.
+    /// The connections, if they were opened.
     pub fn opened(&self) -> Option<&ConnectionPool> {
-        self.fleet.as_ref()
+        self.pool.as_ref()
     }
 
     fn try_measure(&mut self, work: impl FnOnce(&mut ConnectionPool) -> Result<Round>) -> Result<Measured> {
         let process = self.process;
-        let fleet = self.fleet()?;
+        let pool = self.pool()?;
         let before = processor_seconds(process);
-        let round = work(fleet)?;
+        let round = work(pool)?;
         Ok(Measured { round, server_seconds: processor_seconds(process) - before })
     }
 
-    /// Measures one round; nothing if it failed, now or before.
+    /// Measures one round. `None` if this or an earlier round failed.
     pub fn measure(&mut self, work: impl FnOnce(&mut ConnectionPool) -> Result<Round>) -> Option<Measured> {
         if self.failure.is_some() {
             return None;
@@ -119,28 +117,28 @@ impl Target {
     }
 }
 
-/// How long and how often is measured.
+/// Number and duration of the rounds.
 #[derive(Clone, Copy)]
 pub struct RoundPlan {
     pub rounds: usize,
     pub duration: Duration,
 }
 
-/// Loads each contender alone, all interleaved. A row is a round, a column a contender; the first round makes files and fills caches and is
-/// left out.
-pub fn by_turns(
-    contenders: &mut [&mut Target],
+/// Measures one target at a time, in interleaved rounds. A row is a round, a column a target. The first round creates files
+/// and fills caches; it is left out.
+pub fn interleave(
+    targets: &mut [&mut Target],
     workload: &Workload,
     pipeline: usize,
-    pace: RoundPlan,
+    plan: RoundPlan,
 ) -> Vec<Vec<Option<Measured>>> {
-    let processes: Vec<u32> = contenders.iter().map(|contender| contender.process).collect();
+    let processes: Vec<u32> = targets.iter().map(|target| target.process).collect();
     let mut table = Vec::new();
-    for round in 0..=pace.rounds {
+    for round in 0..=plan.rounds {
         let mut row = Vec::new();
-        for contender in contenders.iter_mut() {
-            await_rest(&processes);
-            row.push(contender.measure(|fleet| fleet.run(workload, pipeline, pace.duration)));
+        for target in targets.iter_mut() {
+            await_idle(&processes);
+            row.push(target.measure(|pool| pool.run(workload, pipeline, plan.duration)));
         }
         let rates: Vec<String> = row
             .iter()

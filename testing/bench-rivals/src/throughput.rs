@@ -1,4 +1,4 @@
-//! Additions per second and what they cost, everybody interleaved; and whether the counts are right afterwards.
+//! Additions per second and their processor time, in interleaved rounds, and a check of the counters at the end.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use crate::jeton::{DURABLE, Jeton, RELAXED};
 use crate::postgres::{BEST, Postgres, Recipe};
 use crate::redis::{Fsync, Redis};
 use crate::report::{Spread, Threshold, Verdicts, grouped, load, spread};
-use crate::target::{CONNECTIONS, Measured, RoundPlan, Target, by_turns};
+use crate::target::{CONNECTIONS, Measured, RoundPlan, Target, interleave};
 use crate::workload::Workload;
 
-/// How many additions a connection sends at a time when it does not wait for each.
+/// Additions of a pipelined request.
 pub const PIPELINE: usize = 50;
 
-/// What a contender is here for.
+/// What a target is compared as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Ours,
@@ -27,47 +27,56 @@ enum Role {
     Echo,
 }
 
-/// A contender with its role; the servers live as long as these.
+/// Targets with their roles. Their servers must outlive them.
 type Field = Vec<(Role, Target)>;
 
-/// What succeeded; what did not is said and left out.
+/// The result, or `None` after an error, which is printed.
 pub fn attempt<T>(what: &str, result: Result<T>) -> Option<T> {
     result.map_err(|error| println!("Not measured: {what}: {error:#}.\n")).ok()
 }
 
-/// The bars on ratios of rates, by workload.
-type Bars = fn(Role, &Workload) -> Option<Threshold>;
+/// Thresholds for ratios of rates, by workload.
+type Thresholds = fn(Role, &Workload) -> Option<Threshold>;
 
-/// Durable additions, many at a time and one at a time.
-pub fn durable(folder: &Path, pace: RoundPlan) {
-    println!("\n## Durable additions, {CONNECTIONS} connections\n");
+/// Prints the heading of a part and the plan of its rounds.
+fn print_heading(what: &str, plan: RoundPlan, more: &str) {
+    println!("\n## {what}, {CONNECTIONS} connections\n");
+    let RoundPlan { rounds, duration } = plan;
     println!(
-        "Before: {}. {} rounds of {:?} each, interleaved; median (quartiles); every twentieth addition is sent again.\n",
-        load(),
-        pace.rounds,
-        pace.duration
+        "Before: {}. {rounds} rounds of {duration:?} each, interleaved; median (quartiles){more}.\n",
+        load()
     );
+}
+
+/// Jeton and both variants of Redis.
+fn field(jeton: Option<&Jeton>, table: &'static str, redis: Option<&Redis>) -> Field {
+    let mut field = Field::new();
+    if let Some(jeton) = jeton {
+        field.extend(attempt("Jeton", jeton.target(table)).map(|ours| (Role::Ours, ours)));
+    }
+    if let Some(redis) = redis {
+        field.extend(attempt("Redis", redis.recipe()).map(|recipe| (Role::Recipe, recipe)));
+        field.push((Role::Plain, redis.plain()));
+    }
+    field
+}
+
+/// Durable additions, pipelined and one at a time.
+pub fn durable(folder: &Path, plan: RoundPlan) {
+    print_heading("Durable additions", plan, "; every twentieth addition is sent again");
     let jeton = attempt("Jeton", Jeton::start(folder));
     let redis = attempt("Redis", Redis::start(folder, Fsync::Always));
     let postgres = attempt("PostgreSQL", Postgres::start(folder));
     let echo = attempt("the echo server", echo::start(folder));
-    let mut field: Field = Vec::new();
-    if let Some(jeton) = &jeton {
-        field.extend(attempt("Jeton", jeton.contender(DURABLE)).map(|ours| (Role::Ours, ours)));
-    }
-    if let Some(redis) = &redis {
-        field.extend(attempt("Redis", redis.recipe()).map(|recipe| (Role::Recipe, recipe)));
-        field.push((Role::Plain, redis.plain()));
-    }
+    let mut field = field(jeton.as_ref(), DURABLE, redis.as_ref());
     if let Some(postgres) = &postgres {
         for (role, recipe) in [(Role::Many, BEST), (Role::Single, Recipe::Single)] {
-            field
-                .extend(attempt("PostgreSQL", postgres.contender(recipe)).map(|contender| (role, contender)));
+            field.extend(attempt("PostgreSQL", postgres.target(recipe)).map(|target| (role, target)));
         }
         field.extend(attempt("PostgreSQL", postgres.few()).map(|few| (Role::Few, few)));
     }
-    let (echo, contender) = echo.unzip();
-    field.extend(contender.map(|contender| (Role::Echo, contender)));
+    let (echo, target) = echo.unzip();
+    field.extend(target.map(|target| (Role::Echo, target)));
 
     let mut verdicts = Verdicts::default();
     for workload in Workload::all() {
@@ -76,7 +85,7 @@ pub fn durable(folder: &Path, pace: RoundPlan) {
             &[Role::Ours, Role::Recipe, Role::Plain, Role::Many, Role::Few],
             &workload,
             PIPELINE,
-            pace,
+            plan,
             &mut verdicts,
             |role, _| match role {
                 Role::Recipe => Some(Threshold::AtLeast(6.0)),
@@ -90,7 +99,7 @@ pub fn durable(folder: &Path, pace: RoundPlan) {
             &[Role::Ours, Role::Recipe, Role::Plain, Role::Single, Role::Echo],
             &workload,
             1,
-            pace,
+            plan,
             &mut verdicts,
             |role, workload| match (role, workload.draws.len()) {
                 (Role::Recipe, _) => Some(Threshold::AtLeast(1.3)),
@@ -105,29 +114,16 @@ pub fn durable(folder: &Path, pace: RoundPlan) {
     drop((jeton, redis, postgres, echo));
 }
 
-/// Additions that are answered before they are durable, many at a time.
-pub fn relaxed(folder: &Path, pace: RoundPlan) {
-    println!("\n## Additions of relaxed durability, {CONNECTIONS} connections\n");
-    println!(
-        "Before: {}. {} rounds of {:?} each, interleaved; median (quartiles).\n",
-        load(),
-        pace.rounds,
-        pace.duration
-    );
+/// Pipelined additions that are acknowledged before they are durable.
+pub fn relaxed(folder: &Path, plan: RoundPlan) {
+    print_heading("Additions of relaxed durability", plan, "");
     let jeton = attempt("Jeton", Jeton::start(folder));
     let redis = attempt("Redis", Redis::start(folder, Fsync::EverySecond));
-    let mut field: Field = Vec::new();
-    if let Some(jeton) = &jeton {
-        field.extend(attempt("Jeton", jeton.contender(RELAXED)).map(|ours| (Role::Ours, ours)));
-    }
-    if let Some(redis) = &redis {
-        field.extend(attempt("Redis", redis.recipe()).map(|recipe| (Role::Recipe, recipe)));
-        field.push((Role::Plain, redis.plain()));
-    }
+    let mut field = field(jeton.as_ref(), RELAXED, redis.as_ref());
     let mut verdicts = Verdicts::default();
     for workload in Workload::all() {
         let roles = [Role::Ours, Role::Recipe, Role::Plain];
-        compare(&mut field, &roles, &workload, PIPELINE, pace, &mut verdicts, |role, _| {
+        compare(&mut field, &roles, &workload, PIPELINE, plan, &mut verdicts, |role, _| {
             (role == Role::Plain).then_some(Threshold::AtLeast(1.5))
         });
     }
@@ -136,27 +132,27 @@ pub fn relaxed(folder: &Path, pace: RoundPlan) {
     drop((jeton, redis));
 }
 
-/// Measures those of some roles interleaved, prints what they did, and judges ours against the others.
+/// Measures the targets of some roles in interleaved rounds, prints the results, and compares Jeton with the others.
 fn compare(
     field: &mut Field,
     roles: &[Role],
     workload: &Workload,
     pipeline: usize,
-    pace: RoundPlan,
+    plan: RoundPlan,
     verdicts: &mut Verdicts,
-    bars: Bars,
+    thresholds: Thresholds,
 ) {
     let mut chosen: Vec<(Role, &mut Target)> = field
         .iter_mut()
         .filter(|(role, _)| roles.contains(role))
-        .map(|(role, contender)| (*role, contender))
+        .map(|(role, target)| (*role, target))
         .collect();
     let roles: Vec<Role> = chosen.iter().map(|(role, _)| *role).collect();
-    let mut contenders: Vec<&mut Target> = chosen.iter_mut().map(|(_, contender)| &mut **contender).collect();
-    let table = by_turns(&mut contenders, workload, pipeline, pace);
+    let mut targets: Vec<&mut Target> = chosen.iter_mut().map(|(_, target)| &mut **target).collect();
+    let table = interleave(&mut targets, workload, pipeline, plan);
     let how = if pipeline == 1 { "one at a time".to_owned() } else { format!("pipelined by {pipeline}") };
     println!("{}, {how}:\n", workload.name);
-    print_table(&contenders, &table);
+    print_table(&targets, &table);
 
     let column = |role: Role| roles.iter().position(|other| *other == role);
     let ours = column(Role::Ours);
@@ -168,36 +164,34 @@ fn compare(
         spread(pairs.filter_map(|(ours, theirs)| Some(ours? / theirs?)))
     };
     for (at, role) in roles.iter().enumerate().filter(|(_, role)| !matches!(role, Role::Ours | Role::Echo)) {
-        let what = format!("{}, {how}: to {}", workload.name, contenders[at].name);
-        verdicts.judge(&what, ratio(at, |measured| measured.round.rate()), bars(*role, workload));
+        let what = format!("{}, {how}: to {}", workload.name, targets[at].name);
+        verdicts.judge(&what, ratio(at, |measured| measured.round.rate()), thresholds(*role, workload));
     }
     if pipeline > 1 {
         let micros = spread(each(ours, Measured::server_micros).into_iter().flatten());
-        let what = format!("{}, {how}: processor of our server for an addition, µs", workload.name);
-        // The bar is on durable additions, where the rival that is exact takes part.
+        let what = format!("{}, {how}: processor time of Jeton per addition, µs", workload.name);
+        // The threshold is for durable additions, with PostgreSQL in the comparison.
         verdicts.judge(&what, micros, roles.contains(&Role::Many).then_some(Threshold::AtMost(1.2)));
     } else if let Some(echo) = column(Role::Echo) {
-        let what = format!("{}, {how}: processor of our server to that of a bare echo", workload.name);
+        let what = format!("{}, {how}: processor time of Jeton to that of an echo server", workload.name);
         verdicts.judge(&what, ratio(echo, Measured::server_micros), Some(Threshold::AtMost(1.25)));
     }
 }
 
-/// What each contender did, a line each.
-pub fn print_table(contenders: &[&mut Target], table: &[Vec<Option<Measured>>]) {
-    println!(
-        "| contender | additions per second | server, µs of processor | load generator, µs | p50, ms | p99, ms |"
-    );
+/// Prints one row for each target.
+pub fn print_table(targets: &[&mut Target], table: &[Vec<Option<Measured>>]) {
+    println!("| target | additions per second | server, µs | load generator, µs | p50, ms | p99, ms |");
     println!("|---|--:|--:|--:|--:|--:|");
-    for (at, contender) in contenders.iter().enumerate() {
-        if let Some(failure) = &contender.failure {
-            println!("| {} | failed: {failure} | | | | |", contender.name);
+    for (at, target) in targets.iter().enumerate() {
+        if let Some(failure) = &target.failure {
+            println!("| {} | failed: {failure} | | | | |", target.name);
             continue;
         }
         let column =
             |value: fn(&Measured) -> f64| spread(table.iter().filter_map(|row| row[at].as_ref().map(value)));
         println!(
             "| {} | {} | {} | {:.2} | {:.2} | {:.2} |",
-            contender.name,
+            target.name,
             column(|measured| measured.round.rate()),
             column(Measured::server_micros),
             column(Measured::own_micros).median,
@@ -208,34 +202,38 @@ pub fn print_table(contenders: &[&mut Target], table: &[Vec<Option<Measured>>]) 
     println!();
 }
 
-/// Compares what the counters hold with what was acknowledged.
+/// Compares the counters with the acknowledged additions.
 fn counts(field: &Field, verdicts: &mut Verdicts) {
-    println!("Counts after all of it:\n");
+    println!("Counters at the end:\n");
     println!(
-        "| contender | distinct additions acknowledged | sent again | refused, then sent again | sum of the counters | error |"
+        "| target | distinct additions acknowledged | sent again | refused and sent again | sum of the counters | error |"
     );
     println!("|---|--:|--:|--:|--:|--:|");
-    for (role, contender) in field {
-        let (Some(fleet), Some(sum)) = (contender.opened(), contender.sum()) else { continue };
-        let ledger = fleet.ledger;
-        let refusals = match &fleet.refusal {
-            Some(words) => format!("{} ({words})", grouped(ledger.refused as f64)),
+    for (role, target) in field {
+        let (Some(pool), Some(sum)) = (target.opened(), target.sum()) else { continue };
+        let sent = pool.sent;
+        let refusals = match &pool.refusal {
+            Some(words) => format!("{} ({words})", grouped(sent.refused as f64)),
             None => "0".into(),
         };
-        let error = sum.as_ref().map_or(f64::NAN, |sum| *sum as f64 - ledger.distinct as f64);
+        let error = sum.as_ref().map_or(f64::NAN, |sum| *sum as f64 - sent.distinct as f64);
         let shown = sum.map_or_else(|error| format!("{error:#}"), |sum| grouped(sum as f64));
         println!(
             "| {} | {} | {} | {refusals} | {shown} | {} |",
-            contender.name,
-            grouped(ledger.distinct as f64),
-            grouped(ledger.again as f64),
+            target.name,
+            grouped(sent.distinct as f64),
+            grouped(sent.again as f64),
             grouped(error),
         );
         if *role == Role::Ours {
-            verdicts.judge("error of our counts", spread([error.abs()]), Some(Threshold::AtMost(0.0)));
+            verdicts.judge(
+                "error of the counters of Jeton",
+                spread([error.abs()]),
+                Some(Threshold::AtMost(0.0)),
+            );
         }
     }
     if !field.iter().any(|(role, _)| *role == Role::Ours) {
-        verdicts.judge("error of our counts", spread([]), Some(Threshold::AtMost(0.0)));
+        verdicts.judge("error of the counters of Jeton", spread([]), Some(Threshold::AtMost(0.0)));
     }
 }

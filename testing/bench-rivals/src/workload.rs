@@ -1,27 +1,28 @@
-//! Which counters are added to, drawn before the clock runs: the generator shares its processors with the server.
+//! The counters of the additions, drawn before the measurement: the load generator shares the processors with the server.
+
+use jeton_testkit::Rng;
 
 use crate::zipf::Zipf;
 
-/// Counters are numbers below this, so that every request of a kind is equally long.
+/// Counters are below this number, so that all requests have the same length.
 pub const NUMBERS: u32 = 10_000_000;
 
-/// How many draws are made beforehand; then they come again.
+/// Draws before they repeat.
 const DRAWS: usize = 1 << 22;
 
 const UNIFORM: u32 = 100_000;
 const ZIPF: u32 = 1_000_000;
 
-/// A sequence of counters. The workloads have counters of their own.
+/// A sequence of counters. Workloads have no counter in common.
 pub struct Workload {
     pub name: &'static str,
     pub draws: Vec<u32>,
 }
 
-/// The number of counters in all workloads together: 0 is the hot one, then come the uniform ones, then those by Zipf's law.
+/// Counters of all workloads: the hot one, the uniform ones, those of the Zipf distribution.
 pub const COUNTERS: u32 = 1 + UNIFORM + ZIPF;
 
 impl Workload {
-    /// Everybody adds to the same counter.
     pub fn hot() -> Self {
         Self { name: "one hot counter", draws: vec![0] }
     }
@@ -35,7 +36,7 @@ impl Workload {
     pub fn zipf() -> Self {
         let mut even = even();
         let zipf = Zipf::new(ZIPF, 0.99);
-        // The frequent ones are not neighbours. A prime shares no divisor with their number, so no two ranks meet.
+        // Frequent counters are not neighbours. The prime is coprime to their number, so ranks stay distinct.
         let scattered = |rank: u32| (u64::from(rank) * 7_368_787 % u64::from(ZIPF)) as u32;
         let draw = |_| 1 + UNIFORM + scattered(zipf.rank(&mut even));
         Self { name: "Zipf 0.99 over 1M", draws: (0..DRAWS).map(draw).collect() }
@@ -47,14 +48,9 @@ impl Workload {
 }
 
 /// Pseudo-random numbers, uniform in [0, 1), the same in each run.
-fn even() -> impl FnMut() -> f64 {
-    let mut state = 0x1234_5678_9abc_def1_u64;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    }
+pub fn even() -> impl FnMut() -> f64 {
+    let mut rng = Rng::new(1);
+    move || (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]
@@ -62,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counters_of_the_workloads_are_apart_and_in_bounds() {
+    fn workloads_have_no_counter_in_common() {
         let range = |workload: &Workload| {
             (*workload.draws.iter().min().expect("draws"), *workload.draws.iter().max().expect("draws"))
         };

@@ -1,6 +1,6 @@
-//! Ranks by Zipf's law, by rejection-inversion (Hörmann and Derflinger 1996): no table, and hardly a rank is drawn twice.
+//! Zipf distribution by rejection-inversion (Hörmann and Derflinger 1996), which needs no table.
 
-/// Draws ranks from 1 to a given number, each with a weight of its own power of minus the exponent.
+/// Draws ranks from 1 to a maximum. The weight of a rank is its power to minus the exponent.
 pub struct Zipf {
     ranks: f64,
     exponent: f64,
@@ -10,7 +10,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// For an exponent other than 1, where the integral would be a logarithm.
+    /// The exponent is not 1: its integral is a logarithm.
     pub fn new(ranks: u32, exponent: f64) -> Self {
         let ranks = f64::from(ranks);
         let mut zipf = Self { ranks, exponent, first: 0.0, last: 0.0, shortcut: 0.0 };
@@ -35,7 +35,7 @@ impl Zipf {
         (y * power + 1.0).max(0.0).powf(1.0 / power)
     }
 
-    /// A rank, from a source of numbers that are even between 0 and 1.
+    /// Draws a rank. `even` returns uniform numbers in [0, 1).
     pub fn rank(&self, mut even: impl FnMut() -> f64) -> u32 {
         loop {
             let y = self.last + even() * (self.first - self.last);
@@ -53,13 +53,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_as_frequent_as_the_law_says() {
+    fn frequencies_follow_the_distribution() {
         let zipf = Zipf::new(1_000, 0.99);
-        let mut state = 1_u64;
-        let mut even = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        };
+        let mut even = crate::workload::even();
         let draws = 1_000_000;
         let mut counts = vec![0_u32; 1_001];
         for _ in 0..draws {

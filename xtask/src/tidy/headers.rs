@@ -1,16 +1,16 @@
-//! Every source file says in its first line what it is.
+//! The first line of a source file states its purpose.
 
 use super::Violation;
 use super::tree::Tree;
 
-const WHY: &str = "a reader who opens a file learns from its first line whether it is the right one";
+const WHY: &str = "the first line of a file says whether it is the one that the reader looks for";
 
 pub fn check(tree: &Tree) -> Vec<Violation> {
     tree.texts(".rs")
         .filter(|(path, _)| path.split('/').rev().skip(1).any(|folder| folder == "src"))
         .filter(|(_, text)| {
             let first = text.lines().next().unwrap_or_default();
-            // A crate whose README is its documentation says it by including it.
+            // The README of a crate may be its documentation.
             !first.starts_with("#![doc = include_str!(")
                 && first.strip_prefix("//!").is_none_or(|sentence| sentence.trim().is_empty())
         })
@@ -19,7 +19,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
             line: 1,
             what: "the file does not begin with a `//!` sentence".into(),
             why: WHY,
-            fix: "begin it with `//! ` and what the file is for, and below it what always holds here".into(),
+            fix: "begin it with `//! ` and the purpose of the file, followed by its invariants".into(),
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! Limits the length of source files. Tests do not count.
 
 use super::Violation;
-use super::code::{without_comments, without_tests};
+use super::code::Code;
 use super::tree::Tree;
 
 const LINES_MAX: usize = 500;
@@ -14,7 +14,8 @@ const WHY: &str = "a file covers one concept; a long file hides several";
 pub fn check(tree: &Tree) -> Vec<Violation> {
     tree.texts(".rs")
         .filter(|(path, text)| !is_test(path) && !text.lines().any(|line| line.starts_with(EXCEPTION)))
-        .map(|(path, text)| (path, text.lines().count() - test_lines(text)))
+        .filter(|(_, text)| text.lines().count() > LINES_MAX)
+        .map(|(path, text)| (path, text.lines().count() - Code::without_tests(text).test_lines))
         .filter(|&(_, lines)| lines > LINES_MAX)
         .map(|(path, lines)| Violation {
             path: path.into(),
@@ -28,13 +29,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
 
 fn is_test(path: &str) -> bool {
     path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"))
-}
-
-/// Lines that only a test build has.
-fn test_lines(text: &str) -> usize {
-    let code = without_comments(text);
-    let product = without_tests(&code);
-    code.lines().zip(product.lines()).filter(|(code, product)| code != product).count()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Relative links between our pages lead somewhere.
+//! Rejects dead relative links in Markdown pages.
 
 use super::Violation;
 use super::tree::Tree;
 
-const WHY: &str = "a reader who follows a dead link stops trusting the page";
+const WHY: &str = "a dead link makes a page useless";
 
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -12,15 +12,15 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
             for target in targets(&line) {
                 let what = match resolve(path, target) {
                     Some(place) if tree.has(&place) => continue,
-                    Some(place) => format!("the link `{target}` leads to `{place}`, which does not exist"),
-                    None => format!("the link `{target}` leads out of the repository"),
+                    Some(place) => format!("the link `{target}` points to `{place}`, which does not exist"),
+                    None => format!("the link `{target}` points out of the repository"),
                 };
                 violations.push(Violation {
                     path: path.into(),
                     line: index + 1,
                     what,
                     why: WHY,
-                    fix: "correct it, or give the full address if it is another site's".into(),
+                    fix: "correct it, or write the full address of another site".into(),
                 });
             }
         }
@@ -50,7 +50,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// Blanks what is between two backticks; a lone one is a character like any other.
+/// Removes the text between two backticks. A single one is an ordinary character.
 fn without_inline_code(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
     let mut out = String::new();
@@ -70,7 +70,7 @@ fn targets(line: &str) -> Vec<&str> {
     inline.chain(reference.map(|(_, target)| target)).filter_map(relative).collect()
 }
 
-/// A target without title, angle brackets and fragment; nothing if it is an address or a place in the same page.
+/// A target without title, angle brackets and fragment. `None` for an address and a place in the same page.
 fn relative(target: &str) -> Option<&str> {
     let target = target.split_whitespace().next()?;
     let target = target.trim_start_matches('<').trim_end_matches('>');
@@ -80,7 +80,7 @@ fn relative(target: &str) -> Option<&str> {
     (!path.is_empty() && !is_address).then_some(path)
 }
 
-/// The path from the root that a target on a page means; nothing if it leaves the repository.
+/// The path of a target from the root. `None` if it leaves the repository.
 fn resolve(page: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = match target.starts_with('/') {
         true => Vec::new(),

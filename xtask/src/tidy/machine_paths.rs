@@ -5,7 +5,7 @@ use super::tree::Tree;
 
 const WHY: &str = "a path of one machine is wrong on every other, and reveals details of its owner";
 
-/// The first part of the paths meant; without slashes, so that this file keeps its own rule.
+/// The first part of such paths, without slashes, because the rule also checks this file.
 const FOLDERS: &[&str] = &["work", "root", "home", "Users"];
 
 pub fn check(tree: &Tree) -> Vec<Violation> {
@@ -17,14 +17,14 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
                 line: index + 1,
                 what: format!("an absolute path into `{folder}`"),
                 why: WHY,
-                fix: "write it from the root of the repository, or take it from an argument".into(),
+                fix: "write it relative to the root of the repository, or take it from an argument".into(),
             }));
         }
     }
     violations
 }
 
-/// Whether the line has `/folder/` where a path begins; `a/folder/` and `https://a.b/folder/` are not meant.
+/// Whether a path in the line begins with `/folder/`. `a/folder/` and `https://a.b/folder/` do not.
 fn names(line: &str, folder: &str) -> bool {
     let pattern = format!("/{folder}/");
     line.match_indices(&pattern).any(|(at, _)| {

@@ -1,7 +1,7 @@
 //! Repository rules that the compiler does not check.
 //!
-//! A rule is one file here: a function from the [`Tree`] to its violations, and a test that plants a violation and
-//! sees it found. To add a rule, write the file and name it in [`RULES`]. The rules run as `cargo xtask tidy` and, by
+//! A rule is a file here: a function from the [`Tree`] to its violations, and a test with planted violations. To add a
+//! rule, write the file and list it in [`RULES`]. The rules run as `cargo xtask tidy` and, by
 //! the test at the end of this file, in every `cargo test --workspace`.
 
 mod code;
@@ -23,10 +23,10 @@ use anyhow::{Result, bail};
 pub use self::layers::write_map;
 use self::tree::Tree;
 
-/// Finds the places where a tree breaks one rule.
+/// Finds the violations of one rule.
 type Rule = fn(&Tree) -> Vec<Violation>;
 
-/// Every rule, in the order in which they report.
+/// All rules, in the order of their reports.
 const RULES: &[Rule] = &[
     layers::check,
     length::check,
@@ -38,7 +38,7 @@ const RULES: &[Rule] = &[
     words::check,
 ];
 
-/// One place that breaks a rule, with the reason and the fix.
+/// A violation of a rule, with the reason and the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Violation {
     path: String,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_says_where_what_why_and_what_to_do() {
+    fn a_violation_is_printed_with_place_reason_and_fix() {
         let tree = Tree::of(&[("crates/filter/src/lib.rs", "//! A filter.\n\nuse std::fs;\n")]);
         let violations = check(&tree);
         assert_eq!(violations.len(), 1, "{violations:?}");

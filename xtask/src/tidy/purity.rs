@@ -1,15 +1,15 @@
-//! Pure crates take time, randomness, disk and network from their caller.
+//! Pure code takes time, randomness, disk and network from its caller.
 
 use std::collections::BTreeSet;
 
 use super::Violation;
-use super::code::{blank, line, places, split_at_commas, test_modules, without_comments, without_tests};
+use super::code::Code;
 use super::tree::Tree;
 
-const WHY: &str = "pure code does the same in the server, in the seeded simulator and in a replay of the log; \
-                   one hidden input and a failing seed can never be seen again";
+const WHY: &str = "pure code runs in the server, in the seeded simulator and in a replay of the log; \
+                   with one hidden input a failing seed cannot be reproduced";
 
-/// Where the pure code is: a folder, or the single file it was before it grew.
+/// Pure code: directories, or single files with `.rs` at the end.
 const PURE: &[&str] = &[
     "crates/filter/src",
     "crates/clock/src",
@@ -26,7 +26,7 @@ const PURE: &[&str] = &[
     "research/src/clock_estimate",
 ];
 
-/// What reaches around the caller, what it is, and what to do instead.
+/// Hidden inputs: patterns, description, fix.
 const BANNED: &[(&[&str], &str, &str)] = &[
     (&["Instant::now", "SystemTime::now"], "the system clock", "take the time as a parameter"),
     (
@@ -39,7 +39,7 @@ const BANNED: &[(&[&str], &str, &str)] = &[
     (
         &["thread::spawn", "thread::sleep", "thread::scope", "thread::Builder"],
         "threads",
-        "let the caller decide what runs where and when",
+        "let the caller start threads",
     ),
     (&["std::env"], "the environment", "take the setting as a parameter"),
     (&["tokio", "async"], "async code", "write a state machine: input in, effects out; its driver awaits"),
@@ -51,14 +51,12 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
 
     let mut violations = Vec::new();
     for (path, text) in files.into_iter().filter(|(path, _)| !is_among(path, &tests)) {
-        let fragments = fragments(&without_tests(&without_comments(text)));
+        let code = Code::without_tests(text);
         for (patterns, what, fix) in BANNED {
-            let mut lines = BTreeSet::new();
-            for (start, code) in &fragments {
-                for pattern in *patterns {
-                    lines.extend(places(code, pattern).map(|at| (line(text, start + at), *pattern)));
-                }
-            }
+            let found = patterns
+                .iter()
+                .flat_map(|pattern| code.lines(pattern).into_iter().map(|line| (line, *pattern)));
+            let lines: BTreeSet<(usize, &str)> = found.collect();
             // `std::fs::File::open` is one mistake, not two.
             let mut seen = BTreeSet::new();
             violations.extend(lines.into_iter().filter(|(line, _)| seen.insert(*line)).map(
@@ -87,7 +85,7 @@ fn test_files(path: &str, text: &str) -> Vec<String> {
         "lib.rs" | "main.rs" | "mod.rs" => folder.to_string(),
         _ => format!("{folder}/{}", file.trim_end_matches(".rs")),
     };
-    test_modules(&without_comments(text)).into_iter().map(|name| format!("{folder}/{name}")).collect()
+    Code::without_tests(text).test_modules.into_iter().map(|name| format!("{folder}/{name}")).collect()
 }
 
 /// Whether a file is one of these modules, or inside one.
@@ -97,45 +95,11 @@ fn is_among(path: &str, modules: &BTreeSet<String>) -> bool {
     })
 }
 
-/// The code in pieces, each with its position: a grouped `use` becomes one full path for each of its names, so that
-/// `use std::{fs, io}` reads as `std::fs` and `std::io`; everything else is one piece.
-fn fragments(code: &str) -> Vec<(usize, String)> {
-    let mut rest = code.as_bytes().to_vec();
-    let mut fragments = Vec::new();
-    for start in places(code, "use").map(|at| at + "use".len()) {
-        let Some(len) = code[start..].find(';') else { continue };
-        let tree = &code[start..start + len];
-        if tree.starts_with(char::is_whitespace) && tree.contains('{') {
-            expand("", start, tree, &mut fragments);
-            blank(&mut rest, start, start + len);
-        }
-    }
-    fragments.push((0, String::from_utf8_lossy(&rest).into_owned()));
-    fragments
-}
-
-fn expand(prefix: &str, start: usize, tree: &str, paths: &mut Vec<(usize, String)>) {
-    let indent = tree.len() - tree.trim_start().len();
-    let (start, tree) = (start + indent, tree.trim());
-    match tree.split_once('{') {
-        Some((head, group)) => {
-            let prefix = format!("{prefix}{head}");
-            let mut at = start + head.len() + 1;
-            for part in split_at_commas(group.strip_suffix('}').unwrap_or(group)) {
-                expand(&prefix, at, part, paths);
-                at += part.len() + 1;
-            }
-        }
-        None if !tree.is_empty() => paths.push((start, format!("{prefix}{tree}"))),
-        None => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The lines at which a text in the filter breaks the rule.
+    /// The lines of violations in a file of the filter.
     fn lines(text: &str) -> Vec<usize> {
         check(&Tree::of(&[("crates/filter/src/a.rs", text)]))
             .into_iter()
@@ -169,24 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_a_grouped_use_is_found_at_its_line() {
-        assert_eq!(lines("use std::{fmt, fs, io::{self, Read}};"), [1]);
-        assert_eq!(
-            lines("use std::{\n    fmt,\n    thread::{\n        self,\n        spawn,\n    },\n};"),
-            [5]
-        );
-        assert_eq!(lines("use {\n    a::b,\n    rand::Rng,\n};"), [3]);
-    }
-
-    #[test]
-    fn words_about_it_are_fine() {
+    fn comments_and_strings_are_not_code() {
         let text = "//! Never Instant::now().\n/// Not std::fs either.\nfn f() {\n    g(\"tokio\"); // thread::sleep\n}\n\
                     use std::time::Instant;\nfn operand::rand_x() {}\nuse std::{fmt, io::Read};\n";
         assert_eq!(lines(text), []);
     }
 
     #[test]
-    fn tests_may_do_what_they_like() {
+    fn test_code_may_be_impure() {
         assert_eq!(lines("#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n\nuse std::net;\n"), [6]);
 
         let declare = "//! A.\n#[cfg(test)]\nmod a_test;\n";
@@ -194,13 +148,13 @@ mod tests {
         assert_eq!(check(&Tree::of(&files)), []);
         let files =
             [("crates/core/src/lib.rs", "mod a_test;"), ("crates/core/src/a_test.rs", "use std::fs;")];
-        assert_eq!(check(&Tree::of(&files)).len(), 1, "a name alone makes no test");
+        assert_eq!(check(&Tree::of(&files)).len(), 1, "the module is not declared for tests");
         let files = [("crates/core/src/b.rs", declare), ("crates/core/src/b/a_test.rs", "use std::fs;")];
         assert_eq!(check(&Tree::of(&files)), []);
     }
 
     #[test]
-    fn the_rule_holds_where_the_pure_code_is() {
+    fn only_pure_code_is_checked() {
         let code = "use std::fs;";
         for (path, expected) in [
             ("crates/clock/src/lib.rs", 1),

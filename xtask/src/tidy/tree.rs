@@ -1,4 +1,4 @@
-//! The files that the rules look at, held in memory so that a test can plant a violation without a disk.
+//! The files of the repository, in memory, so that a test can plant a violation without a disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// The files of a repository, by their path from its root, with `/` between the parts.
+/// The files of a repository by their path from the root.
 #[derive(Default)]
 pub struct Tree {
-    /// The text of each file; nothing for files that are not text.
+    /// The text of each file. `None` for files that are not text.
     files: BTreeMap<String, Option<String>>,
 }
 
 impl Tree {
-    /// Reads what git tracks or would track under `root`: files not yet added count, so that a violation shows
-    /// before the commit and not after it. A copy without git is walked instead.
+    /// Reads the files that git tracks and new files, so that a violation is found before the commit. Without git, reads all
+    /// files but build output.
     pub fn read(root: &Path) -> Result<Self> {
         let paths = match listed_by_git(root) {
             Some(paths) => paths,
@@ -25,7 +25,7 @@ impl Tree {
         let mut files = BTreeMap::new();
         for path in paths {
             let full = root.join(&path);
-            // In the index but not on the disk: deleted, and the deletion not yet added.
+            // Deleted, but still in the index.
             let Ok(metadata) = full.symlink_metadata() else { continue };
             let text = if metadata.is_file() {
                 String::from_utf8(fs::read(&full).with_context(|| format!("cannot read {path}"))?).ok()
@@ -43,7 +43,7 @@ impl Tree {
         Self { files: files.iter().map(|(path, text)| ((*path).into(), Some((*text).into()))).collect() }
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
@@ -62,7 +62,7 @@ impl Tree {
         self.files.get(path)?.as_deref()
     }
 
-    /// Whether there is a file or a directory at this path; the empty path is the root.
+    /// Whether a file or directory has this path. The empty path is the root.
     pub fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         path.is_empty()
@@ -73,7 +73,7 @@ impl Tree {
 
 fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
-        // A clone that belongs to another user, as in many CI containers, may be listed like any other.
+        // In many CI containers the clone belongs to another user.
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .stdin(Stdio::null())
@@ -81,7 +81,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
         .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let paths: Vec<String> = text.split('\0').filter(|path| !path.is_empty()).map(Into::into).collect();
-    // A copy inside another repository is listed by that repository, perhaps as ignored.
+    // A copy inside another repository may be ignored by that repository.
     (output.status.success() && paths.iter().any(|path| path == "Cargo.toml")).then_some(paths)
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_there_when_a_file_is_in_it() {
+    fn directories_of_files_exist() {
         let tree = Tree::of(&[("docs/a/b.md", "")]);
         for path in ["", "docs", "docs/", "docs/a", "docs/a/b.md"] {
             assert!(tree.has(path), "{path:?}");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_without_git_is_walked_and_build_output_is_not_read() {
+    fn without_git_all_files_but_build_output_are_read() {
         let root = std::env::temp_dir().join(format!("xtask-tree-{}", std::process::id()));
         for folder in ["src/deep", "target/debug", "research/target", ".git"] {
             fs::create_dir_all(root.join(folder)).unwrap();

@@ -1,4 +1,4 @@
-//! Rejects the words that the glossary retires.
+//! Rejects the retired words of the glossary.
 
 use super::Violation;
 use super::code::line;
@@ -44,24 +44,12 @@ const RETIRED: &[(&str, &str)] = &[
     ("in passing", "incrementally"),
 ];
 
-/// Directories and files whose text was written before the glossary and is not converted yet. An entry without a retired
-/// word is reported, so this list only shrinks.
-const PENDING: &[&str] = &[
-    "testing/bench-rivals/src/",
-];
-
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let texts = [".rs", ".md", ".py", ".toml", ".sh"].into_iter().flat_map(|ending| tree.texts(ending));
     let mut violations = Vec::new();
-    let mut used = [false; PENDING.len()];
     for (path, text) in texts.filter(|(path, _)| *path != GLOSSARY && *path != RULE) {
-        let pending = PENDING.iter().position(|pending| path.starts_with(pending));
         let normal = text.to_ascii_lowercase().replace('_', " ");
         for (word, instead) in RETIRED {
-            if let Some(pending) = pending {
-                used[pending] |= whole_words(&normal, word).next().is_some();
-                continue;
-            }
             violations.extend(whole_words(&normal, word).map(|at| Violation {
                 path: path.into(),
                 line: line(text, at),
@@ -70,16 +58,6 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
                 fix: format!("write {instead}; see {GLOSSARY}"),
             }));
         }
-    }
-    let is_whole = tree.texts(RULE).next().is_some();
-    for (pending, _) in PENDING.iter().zip(used).filter(|(_, used)| is_whole && !used) {
-        violations.push(Violation {
-            path: RULE.into(),
-            line: 1,
-            what: format!("`{pending}` has no retired words any more"),
-            why: WHY,
-            fix: "remove it from PENDING".into(),
-        });
     }
     violations
 }

@@ -5,14 +5,12 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use hdrhistogram::Histogram;
-use jeton_client::IdGenerator;
-use jeton_resp::command;
-use jeton_resp::reply_parser::Value;
+use jeton_client::{Client, Error, Id, Outcome};
+use tokio::task::JoinSet;
 
-use super::{Bench, ByCounter, is_busy};
+use super::{Bench, ByCounter};
 use crate::cli_error::CliError;
-use crate::id;
-use crate::server_client::{AddResult, Resp, failure_of, lost};
+use crate::server_client::{error_of, status_of};
 
 /// Acknowledged ids that are kept for duplicates.
 const DUPLICATE_POOL: usize = 4096;
@@ -70,63 +68,59 @@ impl BenchCounts {
 #[derive(Clone)]
 struct Operation {
     counter: u32,
-    id: String,
+    id: Id,
     /// Whether it was acknowledged before: the server must replay it.
     again: bool,
 }
 
 /// The load of one connection.
 pub struct Load {
-    connection: Resp,
+    client: Client,
     prefix: String,
     pipeline: usize,
     duplicates: u32,
     counters: u32,
-    ids: IdGenerator,
     random: u64,
     done: VecDeque<Operation>,
     counted: BenchCounts,
 }
 
 impl Load {
-    pub fn new(bench: &Bench, prefix: &str, worker: u32) -> Result<Self> {
-        let mut seed = [0; 8];
-        id::fill_random(&mut seed)?;
-        Ok(Self {
-            connection: Resp::connect(&bench.server)?,
+    pub fn new(bench: &Bench, client: Client, prefix: &str, worker: u32) -> Self {
+        Self {
+            client,
             prefix: prefix.to_owned(),
             pipeline: bench.pipeline as usize,
             duplicates: bench.duplicates,
             counters: bench.counters,
-            ids: IdGenerator::default(),
-            random: u64::from_be_bytes(seed) ^ u64::from(worker),
+            random: u64::from(worker) + 1,
             done: VecDeque::new(),
             counted: BenchCounts::default(),
-        })
+        }
     }
 
     /// Sends pipelines until the deadline.
-    pub fn run(mut self, deadline: Instant) -> Result<BenchCounts> {
+    pub async fn run(mut self, deadline: Instant) -> Result<BenchCounts> {
         loop {
-            self.send_pipeline()?;
+            self.send_pipeline().await?;
             if Instant::now() >= deadline {
                 return Ok(self.counted);
             }
         }
     }
 
-    fn send_pipeline(&mut self) -> Result<()> {
-        let operations: Vec<Operation> = (0..self.pipeline).map(|_| self.next()).collect::<Result<_>>()?;
-        let mut bytes = Vec::new();
-        for operation in &operations {
-            let key = format!("{}{}", self.prefix, operation.counter);
-            command(&mut bytes, &[b"JADD", key.as_bytes(), b"1", b"ID", operation.id.as_bytes()]);
-        }
+    async fn send_pipeline(&mut self) -> Result<()> {
+        let mut in_flight = JoinSet::new();
         let started = Instant::now();
-        self.connection.send(&bytes).map_err(|error| lost(&error))?;
-        for operation in operations {
-            let reply = self.connection.receive().map_err(|error| lost(&error))?;
-            self.count(operation, &reply)?;
+        for _ in 0..self.pipeline {
+            let operation = self.next();
+            let key = format!("{}{}", self.prefix, operation.counter);
+            let call = self.client.add(key, 1).id(operation.id.clone());
+            in_flight.spawn(async move { (operation, call.await) });
+        }
+        while let Some(done) = in_flight.join_next().await {
+            let (operation, result) = done?;
+            self.count(operation, result)?;
         }
         self.counted
             .latencies
@@ -134,24 +128,20 @@ impl Load {
         Ok(())
     }
 
-    fn count(&mut self, mut operation: Operation, reply: &Value) -> Result<()> {
-        if is_busy(reply) {
-            self.counted.busy += 1;
-            return Ok(());
-        }
-        if let Value::Error(text) = reply {
-            return Err(failure_of(&String::from_utf8_lossy(text)));
-        }
-        let result = AddResult::of(reply)?;
-        let expected = if operation.again { "replayed" } else { "applied" };
-        if result.status != expected {
-            let reason =
-                anyhow!("the status of id {} is {}, expected was {expected}", operation.id, result.status);
-            return Err(CliError::of(
-                reason,
-                "the server returned a wrong status",
-                "report this with the log of the server",
-            ));
+    fn count(&mut self, mut operation: Operation, result: Result<Outcome, Error>) -> Result<()> {
+        let outcome = match result {
+            // Expected under load.
+            Err(Error::Busy { .. }) => {
+                self.counted.busy += 1;
+                return Ok(());
+            }
+            result => result.map_err(error_of)?,
+        };
+        // A new operation is replayed if the response to its first attempt was lost.
+        if !outcome.is_applied() || operation.again && !outcome.replayed {
+            let reason = anyhow!("the status of id {} is {}", operation.id, status_of(&outcome));
+            let fix = "report this with the log of the server";
+            return Err(CliError::of(reason, "the server returned a wrong status", fix));
         }
         if operation.again {
             self.counted.replayed += 1;
@@ -167,21 +157,20 @@ impl Load {
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Operation> {
+    fn next(&mut self) -> Operation {
         let random = self.random();
         if !self.done.is_empty() && random % 100 < u64::from(self.duplicates) {
             self.counted.sent_again += 1;
             let at = (random >> 32) as usize % self.done.len();
-            return Ok(self.done[at].clone());
+            return self.done[at].clone();
         }
-        let random = u128::from(self.random()) << 64 | u128::from(self.random());
         let counter = (self.random() % u64::from(self.counters)) as u32;
-        Ok(Operation { counter, id: id::next(&mut self.ids, random)?, again: false })
+        Operation { counter, id: self.client.new_id(), again: false }
     }
 
-    /// xorshift*: ids only need to differ, and a system call per id would be part of the measurement.
+    /// xorshift*.
     fn random(&mut self) -> u64 {
-        let mut state = self.random.max(1);
+        let mut state = self.random;
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;

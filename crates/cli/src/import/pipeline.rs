@@ -1,25 +1,23 @@
-//! Sends records in pipelined batches and retries those without a definite reply, with the same ids.
+//! Sends records in batches. The client retries each with its id; an import stops at the first without a definite result.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use jeton_resp::command;
-use jeton_resp::reply_parser::Value;
+use jeton_client::{Error, Id, Outcome, Status};
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::checkpoint::State;
 use super::line_reader::Line;
 use super::record::{Reader, Record};
 use crate::cli_error::CliError;
-use crate::server_client::{AddResult, Resp, ServerArgs, lost};
+use crate::server_client::{Resp, ServerArgs, error_of};
 use crate::table;
 
 /// Records per batch.
 const BATCH: usize = 512;
-
-/// Pause before a retry.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long the server may be unavailable before the import stops.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,9 +44,9 @@ impl ImportCounts {
 /// Records in flight.
 pub struct ImportPipeline<'a> {
     server: &'a ServerArgs,
-    connection: Option<Resp>,
+    connection: Resp,
     name: String,
-    waiting: Vec<(Line, Vec<u8>)>,
+    waiting: Vec<(Line, Record, Id)>,
     counts: ImportCounts,
     /// Prefix of opaque ids by table.
     tags: HashMap<String, &'static str>,
@@ -56,7 +54,7 @@ pub struct ImportPipeline<'a> {
 
 impl<'a> ImportPipeline<'a> {
     pub fn connect(server: &'a ServerArgs, name: String) -> Result<Self> {
-        let connection = Some(Resp::connect(server)?);
+        let connection = Resp::with(server, RETRY_TIMEOUT, Builder::new_current_thread())?;
         Ok(Self {
             server,
             connection,
@@ -77,8 +75,14 @@ impl<'a> ImportPipeline<'a> {
             Ok(None) => state.done(&line),
             Err(reason) => state.fail(&line, reason),
             Ok(Some(record)) => {
-                let bytes = self.command(&line, &record)?;
-                self.waiting.push((line, bytes));
+                let id = match &record.id {
+                    Some(id) => id.clone(),
+                    None => self.derived_id(&line, &record)?,
+                };
+                match Id::new(id) {
+                    Ok(id) => self.waiting.push((line, record, id)),
+                    Err(error) => state.fail(&line, error.to_string()),
+                }
             }
         }
         if self.waiting.len() < BATCH {
@@ -86,17 +90,6 @@ impl<'a> ImportPipeline<'a> {
         }
         self.finish(state)?;
         state.save_periodically()
-    }
-
-    fn command(&mut self, line: &Line, record: &Record) -> Result<Vec<u8>> {
-        let id = match &record.id {
-            Some(id) => id.clone(),
-            None => self.derived_id(line, record)?,
-        };
-        let mut bytes = Vec::new();
-        let delta = record.delta.to_string();
-        command(&mut bytes, &[b"JADD", record.key.as_bytes(), delta.as_bytes(), b"ID", id.as_bytes()]);
-        Ok(bytes)
     }
 
     /// The id of a record without one: the same in every run.
@@ -142,75 +135,47 @@ impl<'a> ImportPipeline<'a> {
         Ok(tag)
     }
 
-    /// Sends the batch until every record has a definite reply.
+    /// Sends the batch. Stops the import if a record has no definite result: the server is unavailable.
     pub fn finish(&mut self, state: &mut State) -> Result<()> {
-        let deadline = Instant::now() + RETRY_TIMEOUT;
-        loop {
-            let error = match self.send_batch(state) {
-                Ok(()) if self.waiting.is_empty() => return Ok(()),
-                Ok(()) => anyhow!("the server is busy"),
-                Err(error) => error,
-            };
-            if Instant::now() >= deadline {
-                state.save()?;
-                let what = "the server became unavailable during the import";
-                return Err(CliError::of(
-                    anyhow!("{error:#}"),
-                    what,
-                    "run the same command again: it continues, and nothing is applied twice",
-                ));
+        let mut in_flight = JoinSet::new();
+        let (waiting, client) = (std::mem::take(&mut self.waiting), &self.connection.client);
+        let results = self.connection.block_on(async {
+            for (line, record, id) in waiting {
+                let add = client.add(&record.key, record.delta).id(id);
+                in_flight.spawn(async move { (line, add.await) });
             }
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    /// Sends the batch once. Records without a definite reply stay in it.
-    fn send_batch(&mut self, state: &mut State) -> Result<()> {
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => Resp::connect(self.server)?,
-        };
-        let bytes: Vec<u8> = self.waiting.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
-        connection.send(&bytes).map_err(|error| lost(&error))?;
-        let mut retry = Vec::new();
-        let mut waiting = std::mem::take(&mut self.waiting).into_iter();
-        while let Some((line, bytes)) = waiting.next() {
-            let reply = match connection.receive() {
-                Ok(reply) => reply,
-                Err(error) => {
-                    retry.push((line, bytes));
-                    retry.extend(waiting);
-                    self.waiting = retry;
-                    return Err(lost(&error));
-                }
-            };
-            match reply {
-                Value::Error(text) => {
-                    let text = String::from_utf8_lossy(&text).into_owned();
-                    if ["BUSY", "LOADING", "MISCONF"].iter().any(|code| text.starts_with(code)) {
-                        retry.push((line, bytes));
-                    } else {
-                        state.fail(&line, text);
-                    }
-                }
-                reply => {
-                    self.count(&AddResult::of(&reply)?);
+            in_flight.join_all().await
+        });
+        let mut unavailable = None;
+        for (line, result) in results {
+            match result {
+                Ok(outcome) => {
+                    self.count(&outcome);
                     state.done(&line);
                 }
+                Err(error @ (Error::Refused(_) | Error::Expired { .. } | Error::Invalid(_))) => {
+                    state.fail(&line, error.to_string());
+                }
+                // Recorded like a failed record: the next run sends it again with the same id.
+                Err(error) => {
+                    state.fail(&line, error.to_string());
+                    unavailable = Some(error);
+                }
             }
         }
-        self.waiting = retry;
-        self.connection = Some(connection);
-        Ok(())
+        let Some(error) = unavailable else { return Ok(()) };
+        state.save()?;
+        Err(CliError::of(
+            anyhow!("{:#}", error_of(error)),
+            "the server became unavailable during the import",
+            "run the same command again: it continues, and nothing is applied twice",
+        ))
     }
 
-    fn count(&mut self, result: &AddResult) {
-        match result.status.as_str() {
-            "applied" => self.counts.applied += 1,
-            "refused" | "refused-replayed" => self.counts.refused += 1,
+    fn count(&mut self, outcome: &Outcome) {
+        match (outcome.status, outcome.replayed) {
+            (Status::Refused, _) => self.counts.refused += 1,
+            (Status::Applied, false) => self.counts.applied += 1,
             _ => self.counts.replayed += 1,
         }
     }

@@ -1,8 +1,8 @@
 //! Errors of a server, with what the user can do.
 
-use std::io;
-
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
+use jeton_client::http::HttpError;
+use jeton_client::{AttemptError, Error};
 use serde_json::Value;
 
 use crate::cli_error::CliError;
@@ -38,9 +38,10 @@ pub fn failure_of(text: &str) -> anyhow::Error {
         "IDFUTURE" => {
             ("the id is dated ahead of the server", "set the clock of the machine that creates ids")
         }
-        "BUSY" => {
-            ("the server is overloaded, or the rate limit of the token is exceeded", "retry with the same id")
-        }
+        "BUSY" => (
+            "the server is overloaded, or the rate limit of the token is exceeded",
+            "nothing was changed; retry later",
+        ),
         "MISCONF" => ("the server cannot write to its disk", "free disk space there; run jeton doctor there"),
         "STORAGE" => (
             "the server failed to read or write its storage",
@@ -58,18 +59,65 @@ pub fn failure_of(text: &str) -> anyhow::Error {
     CliError::of(anyhow!("{reason}"), what, fix)
 }
 
-/// A broken connection.
-pub fn lost(error: &io::Error) -> anyhow::Error {
-    let reason = match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => anyhow!("timeout"),
-        // As text: `main` must not take it for a closed standard output.
-        _ => anyhow!("{error}"),
-    };
+/// An operation that failed.
+pub fn error_of(error: Error) -> anyhow::Error {
+    match error {
+        Error::Refused(error) => failure_of(&error.message),
+        Error::Expired { message, .. } | Error::Busy { message } => failure_of(&message),
+        Error::Unreachable { last } | Error::Unknown { last, .. } => attempt_error_of(&last),
+        Error::Invalid(reason) => CliError::of(anyhow!(reason), "the request is invalid", "see jeton --help"),
+        other => anyhow!("{other}"),
+    }
+}
+
+/// An attempt that got no response, or no usable one.
+pub fn attempt_error_of(error: &AttemptError) -> anyhow::Error {
+    match error {
+        AttemptError::Server(error) => failure_of(&error.message),
+        AttemptError::Connect { server, reason } => no_server(server, "--resp", reason),
+        AttemptError::Untrusted { server, reason } => untrusted(server, reason),
+        other => lost(other.to_string()),
+    }
+}
+
+/// A request over HTTP that got no response.
+pub fn http_error_of(error: &HttpError, address: &str) -> anyhow::Error {
+    match error {
+        HttpError::Connect(reason) => no_server(address, "--http", reason),
+        HttpError::Untrusted(reason) => untrusted(address, reason),
+        other => lost(other.to_string()),
+    }
+}
+
+/// `flag` names the address.
+fn no_server(address: &str, flag: &str, reason: &str) -> anyhow::Error {
+    let fix = format!("start one (jeton serve), or name its address with {flag} ADDRESS (TLS with --tls-ca)");
+    CliError::of(anyhow!("{reason}"), format!("no server responds at {address}"), fix)
+}
+
+fn untrusted(address: &str, reason: &str) -> anyhow::Error {
     CliError::of(
-        reason,
+        anyhow!("{reason}"),
+        format!("the certificate of the server at {address} is not trusted"),
+        "name the certificate of the server or of its issuer with --tls-ca",
+    )
+}
+
+/// A broken connection.
+pub fn lost(reason: impl Into<String>) -> anyhow::Error {
+    CliError::of(
+        anyhow!(reason.into()),
         "the connection to the server was lost",
         "check that it is running, and that --resp and --http are its addresses (TLS with --tls-ca)",
     )
+}
+
+/// The body of a response, or the problem that it describes.
+pub fn json_of(status: u16, body: &str) -> Result<Value> {
+    if status >= 300 {
+        return Err(problem_of(status, body));
+    }
+    serde_json::from_str(body).map_err(|error| anyhow!("the response of the server is not JSON: {error}"))
 }
 
 /// A problem details response (RFC 9457).
@@ -78,12 +126,28 @@ pub fn problem_of(status: u16, body: &str) -> anyhow::Error {
     let text = |name: &str| problem[name].as_str().map(str::to_owned);
     let what = text("title").unwrap_or_else(|| format!("the server responded with status {status}"));
     let reason = text("detail").unwrap_or_else(|| format!("status {status}"));
-    let fix = match status {
-        401 => "set JETON_TOKEN, or name a file with --token-file".into(),
-        403 => "list the rights of the token: jeton token list".into(),
-        404 => "list the tables: jeton table list".into(),
-        429 | 503 => "retry later".into(),
-        _ => text("type").map_or("see jeton --help".into(), |kind| format!("read {kind} on the server")),
+    let kind = text("type").unwrap_or_default();
+    let fix = match (status, kind.rsplit('/').next().unwrap_or_default()) {
+        (_, "unknown-procedure") => "see [procedures] in the configuration file of the server".into(),
+        (_, "not-found") => {
+            "declare [databases] and [procedures] in the configuration file of the server: see \
+                             docs/transactions.md"
+                .into()
+        }
+        (_, "bad-parameters") => {
+            "write them as name=value; [procedures] in the configuration file of the server declares them"
+                .into()
+        }
+        (_, "id-invalid") => "create an id with jeton id".into(),
+        (_, "id-mismatch") => "use a new id for a new transaction; the old id has its result".into(),
+        (_, "id-expired") => "nothing was executed now; check the databases for an earlier execution".into(),
+        (_, "id-from-future") => "set the clock of the machine that creates ids".into(),
+        (401, _) => "set JETON_TOKEN, or name a file with --token-file".into(),
+        (403, _) => "list the rights of the token: jeton token list".into(),
+        (404, _) => "list the tables: jeton table list".into(),
+        (429 | 503, _) => "retry later".into(),
+        (_, "") => "see jeton --help".into(),
+        _ => format!("read {kind} on the server"),
     };
     CliError::of(anyhow!("{reason}"), what, fix)
 }

@@ -1,116 +1,70 @@
-//! A blocking client of the Redis protocol.
+//! The product's client, for commands that wait for their results.
 
-use std::io::{self, ErrorKind};
+use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use jeton_resp::command;
-use jeton_resp::reply_parser::{Limits, Parser, Progress, Value};
+use anyhow::Result;
+use jeton_client::{Client, Error, Options, Outcome, Status};
+use tokio::runtime::{Builder, Runtime};
 
 use super::ServerArgs;
-use super::error_text::{failure_of, lost};
-use super::transport::{self, Stream};
+use super::error_text::error_of;
+use crate::cli_error::CliError;
 
-/// Size of a read.
-const READ_BYTES: usize = 64 << 10;
-
-/// A connection over the Redis protocol.
+/// A blocking client.
 pub struct Resp {
-    stream: Box<dyn Stream>,
-    parser: Parser,
-    input: Vec<u8>,
-    /// Consumed bytes of the input.
-    start: usize,
-    chunk: Box<[u8]>,
+    pub client: Client,
+    runtime: Runtime,
 }
 
 impl Resp {
-    /// Connects and authenticates if there is a token.
+    /// Connects. A server that does not respond is reported at once: nothing was sent.
     pub fn connect(server: &ServerArgs) -> Result<Self> {
-        let stream = transport::connect(
-            &server.resp(),
-            "--resp",
-            server.tls_ca().as_deref(),
-            server.timeout(),
-            server.timeout(),
-        )?;
-        let mut resp = Self {
-            stream,
-            parser: Parser::new(Limits::default()),
-            input: Vec::new(),
-            start: 0,
-            chunk: vec![0; READ_BYTES].into(),
-        };
-        if let Some(token) = server.token()? {
-            let reply = resp.ask(&[b"AUTH", token.as_bytes()]).map_err(|error| lost(&error))?;
-            if let Value::Error(text) = reply {
-                let text = String::from_utf8_lossy(&text).into_owned();
-                // A server without tokens accepts every client.
-                if !text.contains("without any password") {
-                    return Err(failure_of(&text));
-                }
+        Self::with(server, server.timeout(), Builder::new_current_thread())
+    }
+
+    /// Like `connect`, with another time for all attempts of an operation, and another runtime. In the runtime of one
+    /// thread, operations are sent in the order in which they are spawned.
+    pub fn with(server: &ServerArgs, deadline: Duration, runtime: Builder) -> Result<Self> {
+        let (runtime, options) = (build(runtime)?, Self::options(server, deadline)?);
+        let client = runtime.block_on(async {
+            let client = Client::new(options)?;
+            match client.probe().await {
+                // A server that is starting.
+                Err(Error::Unreachable { last: jeton_client::AttemptError::Server(_) })
+                | Err(Error::Busy { .. })
+                | Ok(()) => Ok(client),
+                Err(error) => Err(error),
             }
-        }
-        Ok(resp)
+        });
+        Ok(Self { client: client.map_err(error_of)?, runtime })
     }
 
-    /// Sends one command and returns its reply.
-    pub fn ask(&mut self, arguments: &[&[u8]]) -> io::Result<Value> {
-        let mut bytes = Vec::new();
-        command(&mut bytes, arguments);
-        self.send(&bytes)?;
-        self.receive()
+    /// Options of a client with one connection.
+    pub fn options(server: &ServerArgs, deadline: Duration) -> Result<Options> {
+        let (token, tls) = (server.token()?, server.tls()?);
+        Ok(Options { token, tls, deadline, connections: 1, ..Options::to([server.resp()]) })
     }
 
-    /// Sends one command. An error reply is an error.
-    pub fn demand(&mut self, arguments: &[&[u8]]) -> Result<Value> {
-        match self.ask(arguments).map_err(|error| lost(&error))? {
-            Value::Error(text) => Err(failure_of(&String::from_utf8_lossy(&text))),
-            value => Ok(value),
-        }
-    }
-
-    /// Sends encoded commands.
-    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)?;
-        self.stream.flush()
-    }
-
-    /// Waits for the next reply.
-    pub fn receive(&mut self) -> io::Result<Value> {
-        loop {
-            let progress = self.parser.next(&self.input[self.start..]);
-            match progress.map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("{error:?}")))? {
-                Progress::Value { value, consumed } => {
-                    self.start += consumed;
-                    return Ok(value.without_attributes());
-                }
-                Progress::Incomplete { consumed } => self.start += consumed,
-            }
-            self.input.drain(..std::mem::take(&mut self.start));
-            let bytes = self.stream.read(&mut self.chunk)?;
-            if bytes == 0 {
-                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
-            }
-            self.input.extend_from_slice(&self.chunk[..bytes]);
-        }
+    /// Waits for a future.
+    pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future.into_future())
     }
 }
 
-/// The result of an operation with an id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AddResult {
-    pub value: Option<i64>,
-    /// `applied`, `replayed`, `refused`, `refused-replayed` or `probably-seen`.
-    pub status: String,
+/// Builds a runtime for a client.
+pub fn build(mut runtime: Builder) -> Result<Runtime> {
+    runtime.enable_all().build().map_err(|error| {
+        CliError::of(error, "the client could not start its threads", "check the limit of threads: ulimit -u")
+    })
 }
 
-impl AddResult {
-    /// Parses the reply to `JADD`.
-    pub fn of(value: &Value) -> Result<Self> {
-        let Value::Array(parts) = value else { return Err(anyhow!("not a reply to JADD: {value:?}")) };
-        let status =
-            parts.get(1).and_then(Value::as_bytes).map(|word| String::from_utf8_lossy(word).into_owned());
-        let status = status.ok_or_else(|| anyhow!("the reply to JADD has no status"))?;
-        Ok(Self { value: parts.first().and_then(Value::as_integer), status })
+/// The word for the status of an outcome.
+pub fn status_of(outcome: &Outcome) -> &'static str {
+    match (outcome.status, outcome.replayed) {
+        (Status::Applied, false) => "applied",
+        (Status::Applied, true) => "replayed",
+        (Status::Refused, false) => "refused",
+        (Status::Refused, true) => "refused-replayed",
+        _ => "probably-seen",
     }
 }

@@ -27,11 +27,6 @@ pub fn print(file: &TokenFile, as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// RFC 3339 timestamp of milliseconds since 1970.
-pub fn date(millis: u64) -> String {
-    date::text(millis)
-}
-
 fn rule(rule: &TableRule) -> String {
     format!("{} in {}", rule.rights.to_string().replace(' ', "+"), rule.pattern)
 }
@@ -48,8 +43,8 @@ fn row(entry: &Entry) -> [String; 5] {
     let ids: Vec<String> = ids.map(|secret| secret.id.to_string()).collect();
     let expires = match grant.expires {
         None => "never".into(),
-        Some(moment) if moment <= now => format!("expired ({})", date(moment)),
-        Some(moment) => date(moment),
+        Some(moment) if moment <= now => format!("expired ({})", date::text(moment)),
+        Some(moment) => date::text(moment),
     };
     let limits = [
         grant.limits.operations.map(|rate| format!("{}/s", rate.per_second)),
@@ -78,8 +73,8 @@ fn entry_json(entry: &Entry) -> Value {
         .iter()
         .map(|secret| {
             json!({
-                "id": secret.id.to_string(), "created": date(secret.created),
-                "until": entry.end_of(secret).map(date),
+                "id": secret.id.to_string(), "created": date::text(secret.created),
+                "until": entry.end_of(secret).map(date::text),
             })
         })
         .collect();
@@ -87,8 +82,8 @@ fn entry_json(entry: &Entry) -> Value {
         "name": grant.name,
         "tables": tables,
         "server": grant.server,
-        "created": date(entry.created),
-        "expires": grant.expires.map(date),
+        "created": date::text(entry.created),
+        "expires": grant.expires.map(date::text),
         "operations_per_second": grant.limits.operations.map(|rate| rate.per_second),
         "burst": grant.limits.operations.map(|rate| rate.burst),
         "tables_max": grant.limits.tables,

@@ -1,21 +1,45 @@
-//! Redraws the screen until the user presses q.
+//! The terminal in full-screen mode, redrawn until the user presses q or a signal stops the program.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
-
-use crate::terminal::{Screen, StopSignal};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Longest delay until a signal is handled.
 const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
+/// The terminal in full-screen mode, restored on drop.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    /// Enters full-screen mode. A panic restores the terminal.
+    fn enter() -> io::Result<Self> {
+        ratatui::try_init().map(Self).inspect_err(|_| ratatui::restore())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // The panic hook has restored it; a second time would move the cursor onto the message.
+        if !std::thread::panicking() {
+            ratatui::restore();
+        }
+    }
+}
+
 /// Shows the result of `lines`, refreshed after each interval.
 pub fn show(every: Duration, mut lines: impl FnMut() -> Vec<String>) -> io::Result<()> {
-    let stopped = StopSignal::new()?;
-    let mut screen = Screen::take()?;
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stopped))?;
+    }
+    let mut screen = Screen::enter()?;
     loop {
         let mut text = lines();
         text.extend([String::new(), "q quits".into()]);
@@ -24,7 +48,7 @@ pub fn show(every: Duration, mut lines: impl FnMut() -> Vec<String>) -> io::Resu
         let until = Instant::now() + every;
         while Instant::now() < until {
             if is_quit(until.saturating_duration_since(Instant::now()).min(SIGNAL_POLL))?
-                || stopped.received()
+                || stopped.load(Ordering::Relaxed)
             {
                 return Ok(());
             }

@@ -7,10 +7,10 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{in_doubt, list, parse, path, problem};
+use super::{in_doubt, list, path};
 use crate::cli_error::CliError;
 use crate::output;
-use crate::server_client::{Http, ServerArgs};
+use crate::server_client::{Http, ServerArgs, json_of};
 
 /// Time limit of the server, which waits up to 30 s per branch.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -46,11 +46,8 @@ impl Resolve {
         }
         let path = format!("{}/resolve", path(&self.id));
         let timeout = self.server.timeout().max(RESOLVE_TIMEOUT);
-        let resolved = match Http(&self.server).ask_within("POST", &path, Some("{}"), timeout)? {
-            (200, body) => parse(&body)?,
-            (status, body) => return Err(problem(status, &body)),
-        };
-        self.print(&resolved)
+        let (status, body) = Http(&self.server).ask_within("POST", &path, Some("{}"), timeout)?;
+        self.print(&json_of(status, &body)?)
     }
 
     fn confirm(&self) -> Result<()> {

@@ -4,9 +4,8 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::{parse, problem};
 use crate::cli_error::CliError;
-use crate::server_client::{Http, ServerArgs, escaped};
+use crate::server_client::{Http, ServerArgs, escaped, json_of, problem_of};
 use crate::{id, output};
 
 /// Run a transaction
@@ -53,9 +52,8 @@ impl Run {
         let sent = Http(&self.server).ask_with("POST", &path, &headers, Some(&body), self.server.timeout());
         let (status, body) = sent.map_err(|error| unknown(error, &id))?;
         match status {
-            200 => self.print(&parse(&body)?),
-            409 | 500.. => Err(unknown(problem(status, &body), &id)),
-            _ => Err(problem(status, &body)),
+            409 | 500.. => Err(unknown(problem_of(status, &body), &id)),
+            _ => self.print(&json_of(status, &body)?),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::server::{Server, folder, has, run_in};
 
 #[test]
-fn a_copy_is_complete_and_can_be_served() {
+fn a_backup_is_a_complete_store() {
     let folder = folder();
     let run = |arguments: &[&str]| run_in(folder.path(), &[], arguments);
     let server = Server::start(folder.path(), &[]);
@@ -28,27 +28,31 @@ fn a_copy_is_complete_and_can_be_served() {
 }
 
 #[test]
-fn a_running_server_is_asked_for_the_copy_and_goes_on() {
+fn a_running_server_makes_the_backup() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     server.must(&["add", "home", "41"]);
     let made = server.must(&["backup", "data/../copy", "--data", "data"]);
     has(&made, &["is a complete copy of data"]);
     // The error of the server is part of the message.
-    let again = server.run(&["backup", "copy", "--data", "data"]);
-    assert_eq!(again.code, Some(1));
-    has(&again.err, &["is in use by", &format!("process {}", server.pid()), "is not empty"]);
+    server.run(&["backup", "copy", "--data", "data"]).fails(&[
+        "is in use by",
+        &format!("process {}", server.pid()),
+        "is not empty",
+    ]);
     // A server with another store makes no copy.
     std::fs::create_dir(folder.path().join("other")).unwrap();
     let other = Server::start(&folder.path().join("other"), &[]);
     other.must(&["add", "home", "7"]);
-    let wrong = server.run(&["backup", "wrong", "--data", "other/data"]);
-    assert_eq!(wrong.code, Some(1));
-    has(&wrong.err, &["the store of this server is in", "other/data"]);
+    server
+        .run(&["backup", "wrong", "--data", "other/data"])
+        .fails(&["the store of this server is in", "other/data"]);
     // Without a server there is no copy.
-    let unreachable = server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]);
-    assert_eq!(unreachable.code, Some(1));
-    has(&unreachable.err, &["at 127.0.0.1:1", "fix: ", "--http"]);
+    server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]).fails(&[
+        "at 127.0.0.1:1",
+        "fix: ",
+        "--http",
+    ]);
     assert!(!folder.path().join("wrong").exists(), "something was begun");
 
     server.must(&["add", "home", "1"]);
@@ -72,9 +76,7 @@ fn restore_rejects_incomplete_copies_and_full_targets() {
         (&["restore", "full", "half"], "half is not empty"),
         (&["backup", "new", "--data", "nothing"], "there is nothing to copy"),
     ] {
-        let run = run(arguments);
-        assert_eq!(run.code, Some(1), "{arguments:?}");
-        has(&run.err, &[words, "fix: "]);
+        run(arguments).fails(&[words, "fix: "]);
     }
     assert!(!folder.path().join("new").exists() && !folder.path().join("nothing").exists());
 }

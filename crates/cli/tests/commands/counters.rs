@@ -1,11 +1,11 @@
 //! `jeton add`, `get`, `watch` and `table`.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
 use std::process::Stdio;
+use std::sync::mpsc;
 
 use crate::program::command;
-use crate::server::{Server, folder, has, run_in};
+use crate::server::{Server, fake_server, folder, has, run_in};
 
 const ID: &str = "--id";
 
@@ -17,7 +17,7 @@ fn id(server: &Server) -> String {
 }
 
 #[test]
-fn new_ids_are_taken_and_each_counts() {
+fn every_new_id_counts() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let ids = server.must(&["id", "3"]);
@@ -66,43 +66,35 @@ fn an_id_counts_once_and_every_status_is_printed() {
             "older than the window of the table",
         ),
     ] {
-        let run = server.run(arguments);
-        assert_eq!(run.code, Some(1), "{arguments:?}");
-        has(&run.err, &[words, "fix: "]);
+        server.run(arguments).fails(&[words, "fix: "]);
     }
 }
 
 #[test]
 fn add_reports_a_missing_server_and_an_unknown_outcome() {
     let folder = folder();
-    let door = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = door.local_addr().unwrap().to_string();
-    // Accepts connections and closes each after one command: the outcome is unknown.
-    let deaf = std::thread::spawn(move || {
-        let hear = |stream: std::io::Result<std::net::TcpStream>| {
-            let mut stream = BufReader::new(stream.unwrap());
-            let mut heard = String::new();
-            // Seven arguments, each a length and itself, after their number.
-            while heard.lines().count() < 1 + 2 * 7 && stream.read_line(&mut heard).unwrap() > 0 {}
-            heard
-        };
-        door.incoming().take(2).map(hear).collect::<Vec<String>>()
-    });
-    let arguments = ["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "300ms"];
-    let run = run_in(folder.path(), &[], &arguments);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["the outcome is unknown", "jeton add clicks/home 5 --id 0", "--min -3"]);
-    let heard = deaf.join().unwrap();
-    assert!(heard[0].contains("JADD\r\n") && heard[0].contains("MIN\r\n$2\r\n-3"), "{heard:?}");
-    assert_eq!(heard[0], heard[1], "the second attempt is the first again, with its id");
+    let (commands, received) = mpsc::channel();
+    // Closes the connection after each command: the outcome is unknown.
+    let address = fake_server(move |command| commands.send(command.to_vec()).map_or(None, |()| None));
+    let arguments = ["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "1s"];
+    run_in(folder.path(), &[], &arguments).fails(&[
+        "the outcome is unknown",
+        "jeton add clicks/home 5 --id 0",
+        "--min -3",
+    ]);
+    let received: Vec<Vec<String>> = received.try_iter().collect();
+    assert!(
+        received.len() > 1 && received[0][0] == "JADD" && received[0][5..] == ["MIN", "-3"],
+        "{received:?}"
+    );
+    assert!(received.iter().all(|command| *command == received[0]), "a retry has the same id: {received:?}");
 
-    let run = run_in(folder.path(), &[], &["get", "home", "--resp", &address]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &[&format!("no server responds at {address}"), "jeton serve"]);
+    run_in(folder.path(), &[], &["get", "home", "--resp", "127.0.0.1:1"])
+        .fails(&["no server responds at 127.0.0.1:1", "jeton serve"]);
 }
 
 #[test]
-fn a_watcher_sees_changes_as_they_are_made() {
+fn watch_prints_changes_of_a_prefix() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let mut watch = command(&["watch", "default/ho", "--count", "2", "--http", &server.http()])
@@ -122,13 +114,11 @@ fn a_watcher_sees_changes_as_they_are_made() {
     let changes: Vec<&str> = out.lines().map(|line| line.split_once("  ").unwrap().1).collect();
     assert_eq!(changes, ["default/home  5", "default/house  -7"]);
 
-    let run = server.run(&["watch", "nowhere"]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["nowhere", "fix: "]);
+    server.run(&["watch", "nowhere"]).fails(&["nowhere", "fix: "]);
 }
 
 #[test]
-fn tables_are_made_shown_and_changed() {
+fn tables_are_created_shown_and_changed() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     has(
@@ -145,9 +135,9 @@ fn tables_are_made_shown_and_changed() {
         ]),
         &["uuid7, ulid", "2h"],
     );
-    let run = server.run(&["table", "create", "clicks"]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["the table clicks already exists", "jeton table set clicks"]);
+    server
+        .run(&["table", "create", "clicks"])
+        .fails(&["the table clicks already exists", "jeton table set clicks"]);
     let changed = server.must(&["table", "set", "clicks", "--durability", "relaxed"]);
     has(&changed, &["relaxed", "2h", "uuid7, ulid"]);
     server.must(&["table", "set", "clicks", "--mode", "probabilistic", "--target", "0.001"]);
@@ -165,8 +155,6 @@ fn tables_are_made_shown_and_changed() {
         (&["table", "set", "clicks", "--dated-window", "soon"], "dated_window"),
         (&["table", "create", "Bad!"], "Bad!"),
     ] {
-        let run = server.run(arguments);
-        assert_eq!(run.code, Some(1), "{arguments:?}: {}", run.out);
-        has(&run.err, &[words, "fix: "]);
+        server.run(arguments).fails(&[words, "fix: "]);
     }
 }

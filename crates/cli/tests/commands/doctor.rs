@@ -7,7 +7,7 @@ use crate::server::{Server, folder, has, run_in};
 const PORTS: [&str; 4] = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
 
 #[test]
-fn a_good_machine_gets_a_good_report_and_is_left_as_it_was() {
+fn doctor_passes_on_this_machine_and_leaves_no_files() {
     let folder = folder();
     let run = run_in(folder.path(), &[], &[&["doctor"][..], &PORTS].concat());
     assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
@@ -33,7 +33,7 @@ fn a_good_machine_gets_a_good_report_and_is_left_as_it_was() {
 }
 
 #[test]
-fn what_would_not_work_fails_with_what_to_fix() {
+fn doctor_fails_with_a_fix() {
     let folder = folder();
     std::fs::write(folder.path().join("tokens.json"), "{}").unwrap();
     std::fs::set_permissions(folder.path().join("tokens.json"), std::fs::Permissions::from_mode(0o644))
@@ -54,7 +54,7 @@ fn what_would_not_work_fails_with_what_to_fix() {
 }
 
 #[test]
-fn a_server_that_runs_is_no_trouble() {
+fn doctor_accepts_a_running_server() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let (resp, http) = (server.resp(), server.http());

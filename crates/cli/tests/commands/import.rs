@@ -1,12 +1,13 @@
-//! `jeton import`: every line once, whatever happens in between.
+//! `jeton import`: every line counts once.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::mpsc;
 
 use crate::program::command;
-use crate::server::{Server, folder, has};
+use crate::server::{Server, fake_server, folder, has, run_in};
 
 fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).expect("it is written");
@@ -19,7 +20,7 @@ fn with_table(folder: &Path) -> Server {
 }
 
 #[test]
-fn a_file_is_counted_once_however_often_it_is_imported() {
+fn a_file_that_is_imported_twice_counts_once() {
     let folder = folder();
     let server = with_table(folder.path());
     let mut text = String::new();
@@ -44,13 +45,11 @@ fn a_file_is_counted_once_however_often_it_is_imported() {
     assert_eq!(server.must(&["get", "sales/new"]), "1");
 
     write(folder.path(), "orders.ndjson", &text.replacen("\"delta\": 7,", "\"delta\": 8,", 1));
-    let run = server.run(&["import", "orders.ndjson"]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["has changed since the checkpoint", "--again"]);
+    server.run(&["import", "orders.ndjson"]).fails(&["has changed since the checkpoint", "--again"]);
 }
 
 #[test]
-fn lines_without_ids_get_the_same_ones_each_time() {
+fn derived_ids_are_the_same_in_every_run() {
     let folder = folder();
     let server = with_table(folder.path());
     // Two lines with the same text are two lines.
@@ -73,13 +72,15 @@ fn lines_without_ids_get_the_same_ones_each_time() {
 
     server.must(&["table", "create", "strict"]);
     write(folder.path(), "strict.csv", "key\nstrict/x\n");
-    let run = server.run(&["import", "strict.csv"]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["line 2 has no id", "accepts only uuid7", "--format opaque"]);
+    server.run(&["import", "strict.csv"]).fails(&[
+        "line 2 has no id",
+        "accepts only uuid7",
+        "--format opaque",
+    ]);
 }
 
 #[test]
-fn lines_that_fail_are_named_and_only_they_are_sent_again() {
+fn failed_lines_are_listed_and_sent_again() {
     let folder = folder();
     let server = with_table(folder.path());
     let text = "{\"key\": \"sales/a\", \"id\": \"1\"}\nnonsense\n\n{\"key\": \"nowhere/a\", \"id\": \"2\"}\n{\"key\": \"sales/a\", \"id\": \"3\"}\n";
@@ -101,7 +102,7 @@ fn lines_that_fail_are_named_and_only_they_are_sent_again() {
 }
 
 #[test]
-fn import_reads_a_pipe_and_stops_at_a_wrong_file() {
+fn import_reads_a_pipe_and_rejects_a_wrong_file() {
     let folder = folder();
     let server = with_table(folder.path());
     let (resp, http) = (server.resp(), server.http());
@@ -120,8 +121,26 @@ fn import_reads_a_pipe_and_stops_at_a_wrong_file() {
     has(&out, &["2 applied"]);
 
     write(folder.path(), "wrong.ndjson", &"x\n".repeat(5000));
-    let run = server.run(&["import", "wrong.ndjson"]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["more than 1000 lines failed", "and 981 more"]);
+    server.run(&["import", "wrong.ndjson"]).fails(&["more than 1000 lines failed", "and 981 more"]);
     has(&server.run(&["import", "missing.ndjson"]).err, &["missing.ndjson cannot be read"]);
+}
+
+#[test]
+fn an_unknown_outcome_stops_the_import() {
+    let folder = folder();
+    let lines = ["a", "b", "c"].map(|id| format!("{{\"key\": \"k\", \"id\": \"{id}\"}}\n"));
+    write(folder.path(), "three.ndjson", &lines.concat());
+    let mut ids = Vec::new();
+    let (sent, received) = mpsc::channel();
+    let address = fake_server(move |command| {
+        ids.push(command[4].clone());
+        sent.send(command[4].clone()).expect("the test receives");
+        // The second operation fails once, and may have been applied.
+        let is_first = ids.iter().filter(|id| *id == "b").count() == 1;
+        Some(if command[4] == "b" && is_first { "-STORAGE no\r\n" } else { "*2\r\n:1\r\n+applied\r\n" })
+    });
+    let import = || run_in(folder.path(), &[], &["import", "three.ndjson", "--resp", &address]);
+    import().fails(&["the server became unavailable during the import", "fix: run the same command again"]);
+    has(&import().out, &["1 applied", "2 done before", "0 failed"]);
+    assert_eq!(received.try_iter().collect::<Vec<_>>(), ["a", "b", "c", "b"]);
 }

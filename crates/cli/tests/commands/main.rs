@@ -1,4 +1,4 @@
-//! The commands as a shell sees them, most of them against a server that the test starts.
+//! The commands, most of them against a server that the test starts.
 
 mod backup;
 mod config;
@@ -11,5 +11,6 @@ mod load;
 mod program;
 mod serve;
 mod server;
+mod shell;
 mod tls;
 mod token;

@@ -1,4 +1,4 @@
-//! `jeton serve`: how it greets, what is in its way, and how it ends.
+//! `jeton serve`: banner, errors at start, shutdown.
 
 use std::io::{BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::program::command;
 use crate::server::{Server, TIMEOUT, folder, has, run_in};
 
 #[test]
-fn a_first_start_says_how_to_try_it_and_what_was_counted_stays() {
+fn the_first_start_prints_commands_that_work() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let greeting = server.greeting.join("\n");
@@ -21,7 +21,7 @@ fn a_first_start_says_how_to_try_it_and_what_was_counted_stays() {
     );
     has(&greeting, &[&format!("  http://{}/  in a browser", server.http())]);
 
-    // As a shell would read the lines to copy: the same id counts once, also over both protocols.
+    // The printed commands: the id counts once, also over both protocols.
     let line =
         |begins: &str| server.greeting.iter().find(|line| line.trim_start().starts_with(begins)).unwrap();
     let id = line("redis-cli").rsplit(' ').next().unwrap();
@@ -57,45 +57,40 @@ fn a_directory_in_use_names_the_process() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let second = ["serve", "--data", "data", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-    let run = run_in(folder.path(), &[], &second);
-    assert_eq!(run.code, Some(1));
-    has(
-        &run.err,
-        &[
-            "is in use by",
-            &format!("(process {})", server.pid()),
-            &format!("fix: stop that process (kill {})", server.pid()),
-        ],
-    );
+    run_in(folder.path(), &[], &second).fails(&[
+        "is in use by",
+        &format!("(process {})", server.pid()),
+        &format!("fix: stop that process (kill {})", server.pid()),
+    ]);
 }
 
 #[test]
-fn an_address_in_use_says_which_and_how_to_choose_another() {
+fn an_address_in_use_is_reported_with_its_flag() {
     let folder = folder();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for flag in ["--resp", "--http"] {
         let other = if flag == "--resp" { "--http" } else { "--resp" };
-        let run = run_in(folder.path(), &[], &["serve", flag, &address, other, "127.0.0.1:0"]);
-        assert_eq!(run.code, Some(1));
-        has(&run.err, &[&format!("cannot listen on {address}"), "why: ", flag]);
-        assert!(!folder.path().join("jeton-data").exists(), "nothing was made");
+        run_in(folder.path(), &[], &["serve", flag, &address, other, "127.0.0.1:0"]).fails(&[
+            &format!("cannot listen on {address}"),
+            "why: ",
+            flag,
+        ]);
+        assert!(!folder.path().join("jeton-data").exists(), "no directory is created");
     }
 }
 
 #[test]
-fn a_path_that_is_no_directory_and_a_damaged_log_say_what_to_do() {
+fn an_unusable_store_is_reported_with_a_fix() {
     let folder = folder();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let ports = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-    let run = run_in(folder.path(), &[], &[&["serve", "--data", "file"][..], &ports].concat());
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["the store in file cannot be opened", "fix: the path is a file, not a directory"]);
+    run_in(folder.path(), &[], &[&["serve", "--data", "file"][..], &ports].concat())
+        .fails(&["the store in file cannot be opened", "fix: the path is a file, not a directory"]);
 
     let server = Server::start(folder.path(), &[]);
     server.must(&["add", "home", "1"]);
     server.stop();
-    // Segments are numbered, and one that is missing in between is not there by itself.
     let log = folder.path().join("data/log");
     let mut segments: Vec<_> = std::fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().path()).collect();
     segments.retain(|path| path.extension().is_some_and(|end| end == "log"));
@@ -103,25 +98,30 @@ fn a_path_that_is_no_directory_and_a_damaged_log_say_what_to_do() {
     let mut bytes = std::fs::read(&segments[0]).unwrap();
     bytes[..64].fill(0xff);
     std::fs::write(&segments[0], bytes).unwrap();
-    let run = run_in(folder.path(), &[], &[&["serve", "--data", "data"][..], &ports].concat());
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["is damaged", "why: damaged: log/", "fix: keep the directory", "jeton restore"]);
+    run_in(folder.path(), &[], &[&["serve", "--data", "data"][..], &ports].concat()).fails(&[
+        "is damaged",
+        "why: damaged: log/",
+        "fix: keep the directory",
+        "jeton restore",
+    ]);
 }
 
 #[test]
-fn other_machines_are_not_let_in_without_tokens() {
+fn remote_clients_need_tokens_or_insecure() {
     let folder = folder();
     for flag in ["--resp", "--http"] {
-        let run = run_in(folder.path(), &[], &["serve", flag, "0.0.0.0:0"]);
-        assert_eq!(run.code, Some(1));
-        has(&run.err, &["would accept every client", "--insecure", "jeton token create"]);
+        run_in(folder.path(), &[], &["serve", flag, "0.0.0.0:0"]).fails(&[
+            "would accept every client",
+            "--insecure",
+            "jeton token create",
+        ]);
     }
     let server = Server::start(folder.path(), &["--resp", "0.0.0.0:0", "--insecure"]);
     assert!(server.resp().starts_with("0.0.0.0:"));
 }
 
 #[test]
-fn an_idle_connection_does_not_hold_the_end() {
+fn an_idle_connection_does_not_delay_shutdown() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let mut stream = TcpStream::connect(server.resp()).unwrap();
@@ -136,7 +136,7 @@ fn an_idle_connection_does_not_hold_the_end() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_the_server_at_once() {
     let folder = folder();
     let mut server = Server::start(folder.path(), &[]);
     // An incomplete request delays the shutdown.
@@ -176,7 +176,7 @@ fn limited(soft: u32, hard: u32, arguments: &[&str]) -> Command {
     command
 }
 
-/// How many files a process may open: now, and at most.
+/// Soft and hard limit of open files of a process.
 #[cfg(target_os = "linux")]
 fn open_files(pid: u32) -> (String, String) {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
@@ -187,7 +187,7 @@ fn open_files(pid: u32) -> (String, String) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn as_many_files_may_be_open_as_the_system_lets_it() {
+fn the_limit_of_open_files_is_raised() {
     let folder = folder();
     let jeton = |arguments: &[&str]| limited(300, 700, arguments);
     let mut server = Server::start_by(jeton, folder.path(), &["--connections-max", "5000"]);
@@ -198,7 +198,7 @@ fn as_many_files_may_be_open_as_the_system_lets_it() {
         assert!(err.read_line(&mut log).unwrap() > 0, "no warning: {log}");
     }
     has(&log, &["WARN", "700"]);
-    // And the doctor goes by what a server will have, not by what the shell has.
+    // doctor checks the limit of a server, not that of the shell.
     let doctor = |connections: &str| {
         let mut doctor = jeton(&["doctor", "--data", "new", "--connections-max", connections]);
         String::from_utf8(doctor.current_dir(folder.path()).output().unwrap().stdout).unwrap()
@@ -208,7 +208,7 @@ fn as_many_files_may_be_open_as_the_system_lets_it() {
 }
 
 #[test]
-fn the_log_is_json_if_that_is_asked_for() {
+fn log_format_json_prints_json() {
     let folder = folder();
     let ended = Server::start(folder.path(), &["--log-format", "json"]).stop();
     let lines: Vec<serde_json::Value> =

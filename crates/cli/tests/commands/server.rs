@@ -1,6 +1,7 @@
-//! A server of a test's own: started, asked, stopped.
+//! A server process for one test.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,10 +11,10 @@ use tempfile::TempDir;
 
 use crate::program::{Run, command};
 
-/// Nothing that is awaited takes as long as this, whatever else the machine does.
+/// Longest wait for a condition, also on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A directory of a test's own.
+/// A temporary directory.
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a directory for the test")
 }
@@ -30,16 +31,16 @@ pub fn run_in(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> 
         .expect("the binary starts");
     let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
     let deadline = Instant::now() + TIMEOUT;
-    // What should end and does not is a failure, and not a test that never ends.
-    while child.try_wait().expect("it is ours").is_none() && Instant::now() < deadline {
+    // A command that does not end fails the test.
+    while child.try_wait().expect("the process is a child").is_none() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
     }
     let _ended = child.kill();
-    let code = child.wait().expect("it is ours").code();
+    let code = child.wait().expect("the process is a child").code();
     Run { out: out.join().expect("text"), err: err.join().expect("text"), code }
 }
 
-/// Reads a pipe to its end, beside whatever else is done.
+/// Reads a pipe to its end on another thread.
 fn read(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut text = String::new();
@@ -48,22 +49,22 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Str
     })
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     child: Child,
-    /// What it said when it was ready.
+    /// The banner that it printed.
     pub greeting: Vec<String>,
     pub folder: std::path::PathBuf,
     out: Option<BufReader<std::process::ChildStdout>>,
 }
 
 impl Server {
-    /// Starts one in a directory, on ports of its own, and waits until it is ready.
+    /// Starts a server on free ports and waits until it is ready.
     pub fn start(folder: &Path, more: &[&str]) -> Self {
         Self::start_by(command, folder, more)
     }
 
-    /// The same, by a command that is made of its arguments.
+    /// Like `start`, with a function that makes the command from its arguments.
     pub fn start_by(command: impl Fn(&[&str]) -> Command, folder: &Path, more: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--data", "data", "--shards", "1", "--segment-bytes", "4 MiB"];
         for (flag, address) in [("--resp", "127.0.0.1:0"), ("--http", "127.0.0.1:0")] {
@@ -97,7 +98,7 @@ impl Server {
         Self { child, greeting, folder: folder.to_owned(), out: Some(out) }
     }
 
-    /// The address on the line that begins so.
+    /// The address in the banner line with this beginning.
     pub fn address(&self, begins: &str) -> String {
         let line = self.greeting.iter().find_map(|line| line.trim_start().strip_prefix(begins));
         let line = line.unwrap_or_else(|| panic!("no line begins with {begins:?}: {:?}", self.greeting));
@@ -116,12 +117,12 @@ impl Server {
         self.child.id()
     }
 
-    /// Runs a command against it.
+    /// Runs a client command.
     pub fn run(&self, arguments: &[&str]) -> Run {
         self.run_with(&[], arguments)
     }
 
-    /// Runs a command against it, with these variables.
+    /// Runs a client command with these variables.
     pub fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
         let (resp, http) = (self.resp(), self.http());
         let mut all = vec![("JETON_RESP", resp.as_str()), ("JETON_HTTP", http.as_str())];
@@ -129,7 +130,7 @@ impl Server {
         run_in(&self.folder, &all, arguments)
     }
 
-    /// Runs a command that must succeed; returns what it printed, without the last line break.
+    /// Runs a command that must succeed. Returns its output without the last line break.
     pub fn must(&self, arguments: &[&str]) -> String {
         let run = self.run(arguments);
         assert_eq!(run.code, Some(0), "{arguments:?}\n{}{}", run.out, run.err);
@@ -138,7 +139,7 @@ impl Server {
 
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process");
-        kill_process(pid, signal).expect("it is there");
+        kill_process(pid, signal).expect("the process exists");
     }
 
     /// Standard error of the server.
@@ -146,7 +147,7 @@ impl Server {
         BufReader::new(self.child.stderr.take().expect("not taken yet"))
     }
 
-    /// Waits for its end.
+    /// Waits until the server ends.
     pub fn wait(mut self) -> Run {
         let mut run = Run { out: String::new(), err: String::new(), code: None };
         if let Some(mut err) = self.child.stderr.take() {
@@ -159,7 +160,7 @@ impl Server {
         run
     }
 
-    /// Asks it to end, and waits.
+    /// Stops the server and waits until it ends.
     pub fn stop(self) -> Run {
         self.signal(Signal::TERM);
         self.wait()
@@ -178,7 +179,7 @@ fn is_new(greeting: &[String]) -> bool {
     greeting.iter().any(|line| line.ends_with(" (new)"))
 }
 
-/// Tries until it is so.
+/// Waits until a condition is met.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !so() {
@@ -187,9 +188,41 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Sees that all words are in a text.
+/// Asserts that a text contains all words.
 pub fn has(text: &str, words: &[&str]) {
     for words in words {
         assert!(text.contains(words), "{words:?} is not in:\n{text}");
     }
+}
+
+/// A server that replies to `HELLO` and `PING`, and passes every other command to `reply`. `None` closes the connection.
+pub fn fake_server(mut reply: impl FnMut(&[String]) -> Option<&'static str> + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    // The thread ends with the test process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.expect("a connection"));
+            while let Some(command) = read_command(&mut stream) {
+                let answer = match command[0].as_str() {
+                    "HELLO" => Some("%0\r\n"),
+                    "PING" => Some("+PONG\r\n"),
+                    _ => reply(&command),
+                };
+                let Some(answer) = answer else { break };
+                stream.get_mut().write_all(answer.as_bytes()).expect("the client reads");
+            }
+        }
+    });
+    address
+}
+
+/// Reads the arguments of a command. `None` at the end of the connection.
+fn read_command(stream: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut line = || {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok().filter(|length| *length > 0).map(|_| line.trim_end().to_owned())
+    };
+    let count = line()?.strip_prefix('*')?.parse().ok()?;
+    (0..count).map(|_| line().and_then(|_length| line())).collect()
 }

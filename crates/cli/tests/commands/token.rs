@@ -16,7 +16,7 @@ fn secret(run: &Run) -> String {
 }
 
 #[test]
-fn rights_hold_and_tokens_come_and_go_while_the_server_runs() {
+fn a_running_server_reloads_tokens_and_checks_rights() {
     let folder = folder();
     let token = |arguments: &[&str]| run_in(folder.path(), &[], &[&["token"][..], arguments].concat());
     let adder = secret(&token(&["create", "--name", "adder", "--table", "default", "--right", "add"]));
@@ -26,14 +26,10 @@ fn rights_hold_and_tokens_come_and_go_while_the_server_runs() {
         &["tokens     jeton-tokens.json", "REDISCLI_AUTH=\"$JETON_TOKEN\" redis-cli"],
     );
 
-    let run = server.run(&["add", "home"]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["the server requires a token", "fix: set JETON_TOKEN"]);
+    server.run(&["add", "home"]).fails(&["the server requires a token", "fix: set JETON_TOKEN"]);
     let with = |secret: &str, arguments: &[&str]| server.run_with(&[("JETON_TOKEN", secret)], arguments);
     assert_eq!(with(&adder, &["add", "home"]).out, "1 applied\n");
-    let run = with(&adder, &["get", "home"]);
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["does not have this right", "\"read\""]);
+    with(&adder, &["get", "home"]).fails(&["does not have this right", "\"read\""]);
     std::fs::write(folder.path().join("secret"), format!("{adder}\n")).unwrap();
     assert_eq!(server.run(&["add", "home", "--token-file", "secret"]).out, "2 applied\n");
 
@@ -57,14 +53,14 @@ fn rights_hold_and_tokens_come_and_go_while_the_server_runs() {
 
     let rotated = secret(&token(&["rotate", "reader"]));
     until("the new secret is in force", || with(&rotated, &["get", "home"]).code == Some(0));
-    assert_eq!(with(&reader, &["get", "home"]).code, Some(0), "the old one works on");
+    assert_eq!(with(&reader, &["get", "home"]).code, Some(0), "the old secret is still valid");
     let last = secret(&token(&["rotate", "reader", "--old-for", "0s"]));
-    until("the old ones have ended", || with(&reader, &["get", "home"]).code == Some(1));
+    until("the old secrets are invalid", || with(&reader, &["get", "home"]).code == Some(1));
     assert_eq!(with(&rotated, &["get", "home"]).code, Some(1));
     assert_eq!(with(&last, &["get", "home"]).code, Some(0));
 
     assert_eq!(token(&["revoke", "reader"]).code, Some(0));
-    until("it is revoked", || with(&last, &["get", "home"]).code == Some(1));
+    until("the token is revoked", || with(&last, &["get", "home"]).code == Some(1));
     has(&with(&last, &["get", "home"]).err, &["not valid"]);
 
     let ended = server.stop();
@@ -75,7 +71,7 @@ fn rights_hold_and_tokens_come_and_go_while_the_server_runs() {
 }
 
 #[test]
-fn what_a_token_has_created_outlives_the_server() {
+fn token_usage_survives_restart_crash_and_backup() {
     let folder = folder();
     let token = |arguments: &[&str]| run_in(folder.path(), &[], &[&["token"][..], arguments].concat());
     let few = [
@@ -90,37 +86,37 @@ fn what_a_token_has_created_outlives_the_server() {
         |server: &Server, name: &str| server.run_with(&[("JETON_TOKEN", &few)], &["table", "create", name]);
     let used = || std::fs::read_to_string(folder.path().join("data/tokens-used.json")).unwrap_or_default();
 
-    // A good end writes it down,
+    // A shutdown saves the usage,
     let server = start();
     assert_eq!(add(&server, "a").out, "1 applied\n");
     assert_eq!(table(&server, "mine").code, Some(0));
     assert_eq!(server.stop().code, Some(0));
     has(&used(), &["\"few\"", "\"tables\": 1", "\"counters\": 1"]);
-    // and what ends without a word had done so within a second or so.
+    // and a running server saves it about every second.
     let server = start();
     assert_eq!(add(&server, "b").out, "1 applied\n");
-    until("it is written down", || used().contains("\"counters\": 2"));
+    until("the usage is saved", || used().contains("\"counters\": 2"));
     server.signal(rustix::process::Signal::KILL);
     server.wait();
     let server = start();
     has(&table(&server, "more").err, &["this token may create 1 tables"]);
     assert_eq!(add(&server, "c").out, "1 applied\n");
-    let run = add(&server, "d");
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["the quota of the token is used up", "this token may create 3 counters"]);
+    add(&server, "d").fails(&["the quota of the token is used up", "this token may create 3 counters"]);
     assert_eq!(add(&server, "a").out, "2 applied\n");
     server.stop();
 
-    // A copy has it too; and what cannot be read is not taken for nothing.
+    // A backup contains the usage. An unreadable file is an error.
     assert_eq!(run_in(folder.path(), &[], &["backup", "copy/data", "--data", "data"]).code, Some(0));
     let copied = std::fs::read_to_string(folder.path().join("copy/data/tokens-used.json")).unwrap();
     assert_eq!(copied, used());
     std::fs::write(folder.path().join("data/tokens-used.json"), "{").unwrap();
     let ports = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let serve = ["serve", "--data", "data", "--tokens", "jeton-tokens.json"];
-    let run = run_in(folder.path(), &[], &[&serve[..], &ports].concat());
-    assert_eq!(run.code, Some(1));
-    has(&run.err, &["the usage of tokens is not readable", "tokens-used.json", "fix: repair"]);
+    run_in(folder.path(), &[], &[&serve[..], &ports].concat()).fails(&[
+        "the usage of tokens is not readable",
+        "tokens-used.json",
+        "fix: repair",
+    ]);
 }
 
 #[test]

@@ -1,13 +1,30 @@
-//! Runs the real binary and keeps what it said.
+//! Runs the real binary and captures its output.
 
 use std::process::Command;
 
-/// How a run ended.
+/// Output and exit code of a run.
 pub struct Run {
     pub out: String,
     pub err: String,
-    /// None if a signal ended it.
+    /// `None` if a signal ended it.
     pub code: Option<i32>,
+}
+
+impl Run {
+    /// Runs a command to its end.
+    pub fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("the binary starts");
+        let text = |bytes| String::from_utf8(bytes).expect("the output is text");
+        Self { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+    }
+
+    /// Asserts that the command failed, with these words on standard error.
+    pub fn fails(&self, words: &[&str]) {
+        assert_eq!(self.code, Some(1), "{}{}", self.out, self.err);
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is not in:\n{}", self.err);
+        }
+    }
 }
 
 /// The binary, not yet started.
@@ -25,7 +42,5 @@ pub fn command(arguments: &[&str]) -> Command {
 
 /// Runs the binary to its end. Its output is a pipe, as in a script.
 pub fn jeton(arguments: &[&str]) -> Run {
-    let output = command(arguments).output().expect("the binary starts");
-    let text = |bytes| String::from_utf8(bytes).expect("the output is text");
-    Run { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+    Run::of(&mut command(arguments))
 }

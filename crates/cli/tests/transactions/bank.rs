@@ -6,10 +6,10 @@ use jeton_testbed as testbed;
 use mysql_async::prelude::Queryable;
 use tokio::runtime::Runtime;
 
-/// What is in an account when it is opened.
+/// Balance of a new account.
 pub const OPENING: i64 = 100;
 
-/// The databases, and a runtime to ask them from.
+/// The databases, and a runtime for their clients.
 pub struct Bank {
     pub runtime: Runtime,
     pub postgres: testbed::Postgres,
@@ -28,7 +28,7 @@ impl Bank {
         let table = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL)";
         bank.ask_postgres(table);
         bank.ask_mariadb(table);
-        // A transfer that counts twice must be seen, not refused: no primary key.
+        // No primary key: a transfer that counts twice must be visible.
         bank.ask_postgres("CREATE TABLE entry (request varchar(64) NOT NULL, amount bigint NOT NULL)");
         bank
     }
@@ -42,19 +42,19 @@ impl Bank {
         account
     }
 
-    /// What is in an account, in PostgreSQL and in MariaDB.
+    /// Balances of an account in PostgreSQL and MariaDB.
     pub fn balances(&self, account: i64) -> (i64, i64) {
         let sql = format!("SELECT CAST(balance AS char(20)) FROM account WHERE id = {account}");
         let read = |rows: Vec<String>| rows[0].trim().parse().unwrap();
         (read(self.ask_postgres(&sql)), read(self.ask_mariadb(&sql)))
     }
 
-    /// The first column of what a statement finds.
+    /// Executes a statement. Returns the first column.
     pub fn ask_postgres(&self, sql: &str) -> Vec<String> {
         self.ask_postgres_at(&self.postgres.url(), sql)
     }
 
-    /// The same in another database of it.
+    /// Like `ask_postgres`, in another database.
     pub fn ask_postgres_at(&self, url: &str, sql: &str) -> Vec<String> {
         self.runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
@@ -68,17 +68,23 @@ impl Bank {
         })
     }
 
+    /// Executes a statement in MariaDB. Returns the first column.
     pub fn ask_mariadb(&self, sql: &str) -> Vec<String> {
+        let mut rows = self.mariadb_rows(sql);
+        rows.iter_mut().map(|row| row.take(0).unwrap()).collect()
+    }
+
+    fn mariadb_rows(&self, sql: &str) -> Vec<mysql_async::Row> {
         self.runtime.block_on(async {
             let options = mysql_async::Opts::from_url(&self.mariadb.url()).unwrap();
             let mut connection = mysql_async::Conn::new(options).await.unwrap();
-            let rows: Vec<mysql_async::Row> = connection.query(sql).await.unwrap();
+            let rows = connection.query(sql).await.unwrap();
             connection.disconnect().await.unwrap();
-            rows.into_iter().map(|mut row| row.take::<String, _>(0).unwrap()).collect()
+            rows
         })
     }
 
-    /// What the servers of a cluster call themselves.
+    /// The identity of a cluster.
     pub fn cluster(&self, number: u32) -> jeton_etx::Cluster {
         let sql = format!("SELECT deployment FROM etx_deployment WHERE cluster = {number}");
         let deployment = self.ask_postgres(&sql)[0].parse().unwrap();
@@ -94,18 +100,13 @@ impl Bank {
         self.postgres.url().replace("/postgres", &format!("/{name}"))
     }
 
-    /// How many branches of a cluster are prepared in both.
+    /// Number of prepared branches of a cluster in both databases.
     pub fn prepared(&self, cluster: u32) -> usize {
         let mark = format!("{cluster:08x}");
         let sql = format!("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'etx1:{mark}%'");
         let postgres = self.ask_postgres(&sql).len();
-        self.runtime.block_on(async {
-            let options = mysql_async::Opts::from_url(&self.mariadb.url()).unwrap();
-            let mut connection = mysql_async::Conn::new(options).await.unwrap();
-            let mut rows: Vec<mysql_async::Row> = connection.query("XA RECOVER").await.unwrap();
-            connection.disconnect().await.unwrap();
-            rows.retain_mut(|row| row.take::<String, _>("data").unwrap().starts_with(&mark));
-            postgres + rows.len()
-        })
+        let mut rows = self.mariadb_rows("XA RECOVER");
+        rows.retain_mut(|row| row.take::<String, _>("data").unwrap().starts_with(&mark));
+        postgres + rows.len()
     }
 }

@@ -1,4 +1,4 @@
-//! Servers of one cluster, as processes.
+//! The servers of a cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::http_client::ask;
 use crate::program::{Run, command};
 use crate::until;
 
-/// What a scenario may want to be otherwise.
+/// Options of a cluster.
 pub struct Setup<'a> {
     pub servers: usize,
     pub registers: &'a str,
@@ -27,7 +27,7 @@ impl Default for Setup<'_> {
     }
 }
 
-/// The servers of a cluster. Dropped, they are killed.
+/// The servers of a cluster. They are killed on drop.
 pub struct Cluster {
     pub number: u32,
     pub addresses: Vec<String>,
@@ -58,7 +58,7 @@ run = "UPDATE account SET balance = balance + :amount WHERE id = :to"
 require = [{ that = "rows = 1", otherwise = "no such account" }]
 
 [procedures.slow]
-about = "The same, and takes its time"
+about = "A slow transfer"
 parameters = { account = "integer" }
 returns = { left = "debit.balance" }
 [[procedures.slow.steps]]
@@ -73,7 +73,7 @@ database = "ledger"
 run = "SELECT 1 AS slept FROM pg_sleep(2)"
 
 [procedures.deposit]
-about = "In one database: decided there"
+about = "A deposit in one database, which is also the decision store"
 parameters = { to = "integer", amount = "integer" }
 returns = { now = "credit.balance" }
 [[procedures.deposit.steps]]
@@ -83,10 +83,10 @@ run = "UPDATE account SET balance = balance + :amount WHERE id = :to RETURNING b
 "#;
 
 impl Cluster {
-    /// Starts servers, and waits until all take transactions.
+    /// Starts servers and waits until all accept transactions.
     pub fn start(bank: &Bank, setup: &Setup<'_>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(100);
-        let mut cluster = Self::lay_out(bank, setup, NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut cluster = Self::configure(bank, setup, NEXT.fetch_add(1, Ordering::Relaxed));
         let init = cluster.must(&["init"]);
         assert!(init.contains("ledger: ready") && init.contains("vault: ready"), "{init}");
         cluster.servers = (0..setup.servers).map(|server| Some(cluster.spawn(server))).collect();
@@ -96,14 +96,14 @@ impl Cluster {
         cluster
     }
 
-    /// Servers that could be started.
-    pub fn lay_out(bank: &Bank, setup: &Setup<'_>, number: u32) -> Self {
+    /// A cluster whose servers are not started.
+    pub fn configure(bank: &Bank, setup: &Setup<'_>, number: u32) -> Self {
         let folder = testbed::folder().unwrap();
         let free = || testbed::free_address().unwrap().to_string();
         let addresses: Vec<String> = (0..setup.servers).map(|_| free()).collect();
         let raft: Vec<String> = (0..setup.servers).map(|_| free()).collect();
         let secret = folder.path().join("secret");
-        fs::write(&secret, "what only the servers of this test know\n").unwrap();
+        fs::write(&secret, "secret of the test cluster\n").unwrap();
         let urls: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
         let registers = match setup.registers {
             "postgres" => format!("registers_url = {:?}\n", bank.registers(number)),
@@ -136,8 +136,8 @@ impl Cluster {
         }
     }
 
-    /// Starts the first server, which must end by itself; what it said.
-    pub fn serve_in_vain(&self) -> String {
+    /// Starts the first server, which must fail. Returns its log.
+    pub fn start_must_fail(&self) -> String {
         let mut server = self.spawn(0);
         let mut ended = None;
         until("the server ends", || {
@@ -165,7 +165,7 @@ impl Cluster {
     fn await_ready(&mut self, server: usize) {
         let (address, log) = (self.addresses[server].clone(), self.folders[server].join("log"));
         let child = self.servers[server].as_mut().unwrap();
-        until("a server takes transactions", || {
+        until("a server accepts transactions", || {
             let ended = child.try_wait().unwrap();
             assert!(ended.is_none(), "the server ended: {}", fs::read_to_string(&log).unwrap());
             let answer = ask(&address, "GET", "/v1/transactions", &[], "");
@@ -173,7 +173,7 @@ impl Cluster {
         });
     }
 
-    /// The only server, or the first.
+    /// Address of the first server.
     pub fn address(&self) -> &str {
         &self.addresses[0]
     }
@@ -182,7 +182,7 @@ impl Cluster {
         self.addresses.iter().map(|address| format!("http://{address}")).collect()
     }
 
-    /// As a crash: nothing is said, nothing is finished.
+    /// Kills a server.
     pub fn kill(&mut self, server: usize) {
         let mut child = self.servers[server].take().unwrap();
         child.kill().unwrap();
@@ -191,17 +191,12 @@ impl Cluster {
 
     /// Runs a command of the binary against the first server.
     pub fn run(&self, arguments: &[&str]) -> Run {
-        let output = command(arguments)
-            .env("JETON_HTTP", &self.addresses[0])
-            .current_dir(&self.folders[0])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Run { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+        let mut command = command(arguments);
+        command.env("JETON_HTTP", &self.addresses[0]).current_dir(&self.folders[0]).stdin(Stdio::null());
+        Run::of(&mut command)
     }
 
-    /// Runs a command that must succeed; what it printed.
+    /// Runs a command that must succeed. Returns its output.
     pub fn must(&self, arguments: &[&str]) -> String {
         let run = self.run(arguments);
         assert_eq!(run.code, Some(0), "{arguments:?}\n{}{}", run.out, run.err);

@@ -16,13 +16,13 @@ fn client(cluster: &Cluster) -> Transactions {
     Transactions::new(Options { widen_after, ..Options::to(cluster.urls()) }).unwrap()
 }
 
-/// How many sleep in PostgreSQL.
+/// Number of sleeping sessions in PostgreSQL.
 fn sleepers(bank: &Bank) -> usize {
     let sql = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%AS slept FROM pg_sleep%' AND pid <> pg_backend_pid()";
     bank.ask_postgres(sql).len()
 }
 
-pub fn the_one_answer_comes_from_another_server(bank: &Bank) {
+pub fn another_server_returns_the_one_result(bank: &Bank) {
     let setup = Setup { servers: 3, registers: "postgres", ..Setup::default() };
     let mut cluster = Cluster::start(bank, &setup);
     let account = bank.account();
@@ -49,17 +49,16 @@ pub fn the_one_answer_comes_from_another_server(bank: &Bank) {
     let expected = Outcome::Done(json!({"amount": 9, "left": OPENING - 10}));
     assert_eq!(bank.runtime.block_on(next.into_future()), Ok(expected));
     assert_eq!(bank.balances(account), (OPENING - 10, OPENING + 10));
-    // What the dead server left is swept by the others.
+    // The other servers resolve the branches of the killed one.
     until("nothing is prepared", || bank.prepared(cluster.number) == 0);
 }
 
-pub fn sweeps_and_acknowledgements_do_not_meet(bank: &Bank) {
+pub fn recovery_ignores_acknowledged_requests(bank: &Bank) {
     let setup = Setup { servers: 2, registers: "postgres", more: "recovery_interval = \"1ms\"" };
     let cluster = Cluster::start(bank, &setup);
     let account = bank.account();
     let session = client(&cluster).session();
-    // One after the other: each acknowledges the one before, just when the other server may be looking into
-    // it.
+    // Each request acknowledges the previous one, while recovery on the other server may read it.
     for _ in 0..60 {
         let issue = session.execute("transfer", &json!({"from": account, "to": account, "amount": 1}));
         assert!(bank.runtime.block_on(issue.into_future()).unwrap().is_done());
@@ -68,16 +67,16 @@ pub fn sweeps_and_acknowledgements_do_not_meet(bank: &Bank) {
     for log in cluster.logs() {
         assert!(!log.contains("ended against the decision"), "{log}");
     }
-    // And sweeps go on, on both.
+    // Recovery still runs on both.
     leave_behind(bank, bank.cluster(cluster.number), &id(0), account);
-    until("what was left behind is swept", || bank.prepared(cluster.number) == 0);
+    until("the branch in doubt is resolved", || bank.prepared(cluster.number) == 0);
 }
 
-pub fn registers_in_raft_do_a_transfer(bank: &Bank) {
+pub fn a_transfer_with_raft(bank: &Bank) {
     transfer_by_raft(bank, 3, "");
 }
 
-pub fn registers_in_five_memories_do_a_transfer(bank: &Bank) {
+pub fn a_transfer_with_raft_in_memory(bank: &Bank) {
     transfer_by_raft(bank, 5, "raft_in_memory = true");
 }
 

@@ -1,4 +1,4 @@
-//! A question over HTTP and its answer, to the byte.
+//! HTTP requests of the tests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::TIMEOUT;
 
-/// What a server answered.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -27,7 +27,7 @@ impl Answer {
     }
 }
 
-/// Asks; nothing if there is no whole answer.
+/// Sends a request. `None` without a complete response.
 pub fn ask(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).ok()?;
@@ -46,7 +46,7 @@ pub fn ask(address: &str, method: &str, path: &str, headers: &[(&str, &str)], bo
     Some(Answer { status: head.get(9..12)?.parse().ok()?, body: body.to_owned() })
 }
 
-/// Asks for a transaction.
+/// Requests a transaction.
 pub fn post(address: &str, procedure: &str, id: &str, headers: &[(&str, &str)], parameters: &str) -> Answer {
     let key = format!("\"{id}\"");
     let mut all = vec![("idempotency-key", key.as_str())];

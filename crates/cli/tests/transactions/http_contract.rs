@@ -12,7 +12,7 @@ fn transfer(cluster: &Cluster, id: &str, account: i64, amount: i64) -> Answer {
     post(cluster.address(), "transfer", id, &[], &parameters)
 }
 
-pub fn a_transfer_is_done_once_and_answered_the_same(bank: &Bank) {
+pub fn a_retry_of_a_transfer_returns_the_same_bytes(bank: &Bank) {
     let cluster = Cluster::start(bank, &Setup::default());
     let (account, done, refused) = (bank.account(), id(0), id(0));
 
@@ -23,7 +23,7 @@ pub fn a_transfer_is_done_once_and_answered_the_same(bank: &Bank) {
     assert_eq!(first.json(), expected);
     assert_eq!(bank.balances(account), (60, 140));
 
-    // Again, written otherwise, and called the first time again: the same to the byte, and nothing moved.
+    // A retry, also with other JSON or marked as the first attempt, gets the same bytes and moves nothing.
     assert_eq!(transfer(&cluster, &done, account, 40), first);
     let otherwise = format!("{{ \"to\": {account}, \"amount\": 40, \"from\": {account} }}");
     let numbered = format!("{done}:0");
@@ -39,7 +39,7 @@ pub fn a_transfer_is_done_once_and_answered_the_same(bank: &Bank) {
     assert_eq!(transfer(&cluster, &refused, account, 61), answer);
     assert_eq!(bank.balances(account), (1000, 140));
 
-    // In one database: decided there, and replayed from there.
+    // In one database, which is also the decision store.
     let deposit = || {
         let parameters = json!({"to": account, "amount": 5}).to_string();
         post(cluster.address(), "deposit", &format!("{done}:9"), &[], &parameters)
@@ -51,7 +51,7 @@ pub fn a_transfer_is_done_once_and_answered_the_same(bank: &Bank) {
     assert_eq!(bank.prepared(cluster.number), 0);
 }
 
-pub fn what_cannot_be_is_refused(bank: &Bank) {
+pub fn invalid_requests_are_rejected(bank: &Bank) {
     let cluster = Cluster::start(bank, &Setup::default());
     let (account, used) = (bank.account(), id(0));
     assert_eq!(transfer(&cluster, &used, account, 1).status, 200);
@@ -61,7 +61,7 @@ pub fn what_cannot_be_is_refused(bank: &Bank) {
     };
     let good = json!({"from": account, "to": account, "amount": 40}).to_string();
     let is = |status, kind: &str| (status, kind.to_owned());
-    // The same id with other words, in the same procedure and in another.
+    // The same id with other parameters, and with another procedure.
     assert_eq!(problem("transfer", &used, &good), is(422, "id-mismatch"));
     assert_eq!(problem("slow", &used, &json!({"account": account}).to_string()), is(422, "id-mismatch"));
     assert_eq!(problem("transfer", &id(0), r#"{"from": 1, "to": 2}"#), is(400, "bad-parameters"));
@@ -82,7 +82,7 @@ pub fn what_cannot_be_is_refused(bank: &Bank) {
     assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
 }
 
-pub fn what_was_acknowledged_is_forgotten(bank: &Bank) {
+pub fn acknowledged_outcomes_are_removed(bank: &Bank) {
     let cluster = Cluster::start(bank, &Setup::default());
     let (account, session) = (bank.account(), id(0));
     let parameters = json!({"from": account, "to": account, "amount": 1}).to_string();
@@ -92,8 +92,8 @@ pub fn what_was_acknowledged_is_forgotten(bank: &Bank) {
     assert_eq!(number(0, &[]).status, 200);
     assert_eq!(number(1, &[]).status, 200);
     assert_eq!(number(2, &[("jeton-acknowledged", "0")]).status, 200);
-    // It is forgotten beside the answer: in a moment.
-    until("what was acknowledged is forgotten", || number(0, &[]).status == 410);
+    // The outcome is removed after the response is sent.
+    until("the acknowledged outcome is removed", || number(0, &[]).status == 410);
     assert_eq!(number(0, &[("jeton-first-time", "true")]).problem(), "id-expired");
     assert_eq!(number(1, &[]).status, 200, "it was not acknowledged");
     assert_eq!(bank.balances(account), (OPENING - 3, OPENING + 3));
@@ -101,7 +101,7 @@ pub fn what_was_acknowledged_is_forgotten(bank: &Bank) {
     assert!(shown.contains("forgotten"), "{shown}");
 }
 
-pub fn what_is_old_has_left_every_place(bank: &Bank) {
+pub fn expired_transactions_are_removed_everywhere(bank: &Bank) {
     let setup = Setup { registers: "postgres", more: "window = \"3s\"", ..Setup::default() };
     let cluster = Cluster::start(bank, &setup);
     let (account, transfer, deposit) = (bank.account(), id(0), id(0));
@@ -117,7 +117,7 @@ pub fn what_is_old_has_left_every_place(bank: &Bank) {
         let registers = bank.ask_postgres_at(&bank.registers(number), &register).len();
         (counts, registers, bank.ask_mariadb(&marks).len())
     };
-    until("everything is gone", || left() == ([0; 2], 0, 0));
+    until("everything is removed", || left() == ([0; 2], 0, 0));
     let refused = cluster.run(&["tx", "run", "transfer", &from, &to, "amount=40", "--id", &transfer]);
     assert!(refused.code == Some(1) && refused.err.contains("older than the window"), "{}", refused.err);
     assert_eq!(bank.balances(account), (OPENING - 39, OPENING + 40));

@@ -10,8 +10,8 @@ use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
 use crate::http_client::id;
 
-/// Prepares a branch in each database, as servers that then die. How many of them heard that it is prepared:
-/// a sweep may be faster.
+/// Prepares a branch in each database for a server that does not exist. Returns the number of yes votes: recovery may
+/// abort a branch before its vote.
 pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {
     let session = u128::from_str_radix(&id.replace('-', ""), 16).unwrap();
     let attempt = |work| AttemptId {
@@ -37,7 +37,7 @@ pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account:
     })
 }
 
-pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
+pub fn a_branch_in_doubt_is_listed_and_resolved(bank: &Bank) {
     let setup = Setup { more: "recovery_interval = \"1h\"", ..Setup::default() };
     let cluster = Cluster::start(bank, &setup);
     let (account, id) = (bank.account(), id(0));

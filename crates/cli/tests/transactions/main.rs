@@ -1,6 +1,5 @@
-//! Transactions as their users have them: real servers, real databases, the clients and the commands. The
-//! databases are started once, and the scenarios are played on them one after the other: `cargo test -p
-//! jeton-cli --test transactions -- WORD` plays those with the word in their names.
+//! Transactions with real servers, databases, clients and commands. The databases are started once for all scenarios:
+//! `cargo test -p jeton-cli --test transactions -- WORD` runs those with the word in their names.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bank;
@@ -10,7 +9,7 @@ mod failover;
 mod http_client;
 mod http_contract;
 mod in_doubt;
-#[allow(dead_code, reason = "other tests run it to its end")]
+#[allow(dead_code, reason = "used by other tests")]
 #[path = "../program/mod.rs"]
 mod program;
 mod python;
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use bank::Bank;
 
-/// Nothing that is awaited takes as long as this, whatever else the machine does.
+/// Longest wait for a condition, also on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Scenario = fn(&Bank);
@@ -30,21 +29,21 @@ macro_rules! scenarios {
     ($($module:ident::$name:ident),* $(,)?) => { &[$((stringify!($name), $module::$name as Scenario)),*] };
 }
 
-const SCENES: &[(&str, Scenario)] = scenarios![
-    http_contract::a_transfer_is_done_once_and_answered_the_same,
-    http_contract::what_cannot_be_is_refused,
-    http_contract::what_was_acknowledged_is_forgotten,
-    http_contract::what_is_old_has_left_every_place,
+const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    http_contract::a_retry_of_a_transfer_returns_the_same_bytes,
+    http_contract::invalid_requests_are_rejected,
+    http_contract::acknowledged_outcomes_are_removed,
+    http_contract::expired_transactions_are_removed_everywhere,
     http_contract::tx_commands_run_show_and_list,
-    in_doubt::a_branch_left_behind_is_listed_and_resolved,
+    in_doubt::a_branch_in_doubt_is_listed_and_resolved,
     deployments::a_second_deployment_of_the_same_number_is_refused,
     deployments::registers_of_another_cluster_are_refused,
-    deployments::foreign_branches_are_left_alone,
-    failover::the_one_answer_comes_from_another_server,
-    failover::sweeps_and_acknowledgements_do_not_meet,
-    failover::registers_in_raft_do_a_transfer,
-    failover::registers_in_five_memories_do_a_transfer,
-    python::issue_of_python_does_a_transfer,
+    deployments::branches_of_other_clusters_are_ignored,
+    failover::another_server_returns_the_one_result,
+    failover::recovery_ignores_acknowledged_requests,
+    failover::a_transfer_with_raft,
+    failover::a_transfer_with_raft_in_memory,
+    python::the_python_client_executes_a_transfer,
 ];
 
 fn main() -> ExitCode {
@@ -52,9 +51,9 @@ fn main() -> ExitCode {
     let is_chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     let bank = Bank::open();
     let mut failed = 0;
-    for (name, scenario) in SCENES.iter().filter(|(name, _)| is_chosen(name)) {
+    for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| is_chosen(name)) {
         let started = Instant::now();
-        // What a scenario breaks is its own: accounts, servers and cluster.
+        // A scenario has its own accounts and servers, so a failure does not affect the next.
         let is_good = catch_unwind(AssertUnwindSafe(|| scenario(&bank))).is_ok();
         failed += usize::from(!is_good);
         let verdict = if is_good { "ok" } else { "FAILED" };
@@ -63,7 +62,7 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tries until it is so.
+/// Waits until a condition is met.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
     while !so() {

@@ -1,4 +1,4 @@
-//! The Python client against real servers, if there is a Python.
+//! The Python client against real servers, if Python is installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +36,7 @@ asyncio.run(aio())
 print("ok")
 "#;
 
-pub fn issue_of_python_does_a_transfer(bank: &Bank) {
+pub fn the_python_client_executes_a_transfer(bank: &Bank) {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
     if Command::new(&python).arg("--version").output().is_err() {
         println!("skipped: there is no {python}");

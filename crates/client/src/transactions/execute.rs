@@ -86,7 +86,7 @@ impl Execute {
                     let request = self.request(server, is_new && attempt == 0, body.clone())?;
                     let (http, url) = (transactions.0.http.clone(), transactions.0.servers[server].clone());
                     let handle = requests.spawn(async move {
-                        let (response, result) = send(&http, url, request).await;
+                        let (response, result) = send(&http, url, count == 1, request).await;
                         (attempt, response, result)
                     });
                     in_flight.insert(attempt, handle);
@@ -188,13 +188,25 @@ fn check(id: &Id, procedure: &str) -> Result<(), Error> {
     Ok(())
 }
 
-async fn send(http: &HttpClient, server: String, request: Request<Bytes>) -> (ParsedResponse, AttemptResult) {
+async fn send(
+    http: &HttpClient,
+    server: String,
+    is_only_server: bool,
+    request: Request<Bytes>,
+) -> (ParsedResponse, AttemptResult) {
     match http.send(request).await {
         Ok(response) => response::parse(response.status().as_u16(), response.body()),
         Err(error) => {
-            let result = AttemptResult::Lost { sent: error.may_have_been_sent() };
+            let result = match error {
+                // A certificate stays untrusted; another server may have a trusted one.
+                HttpError::Untrusted(_) if is_only_server => {
+                    AttemptResult::Refused { may_have_applied: false }
+                }
+                _ => AttemptResult::Lost { sent: error.may_have_been_sent() },
+            };
             let error = match error {
                 HttpError::Connect(reason) => AttemptError::Connect { server, reason },
+                HttpError::Untrusted(reason) => AttemptError::Untrusted { server, reason },
                 HttpError::Lost(reason) => AttemptError::Lost { server, reason },
                 HttpError::TimedOut => AttemptError::TimedOut,
                 HttpError::TooLong => AttemptError::UnexpectedReply(error.to_string()),

@@ -1,21 +1,19 @@
-//! How the binary behaves in a shell, whatever the command.
-
-mod program;
+//! Behaviour that all commands share.
 
 use std::io::Read;
 use std::process::Stdio;
 
-use program::{command, jeton};
+use crate::program::{command, jeton};
 
 #[test]
-fn the_version_is_the_one_of_the_package_and_the_commit() {
+fn version_prints_package_version_and_commit() {
     let run = jeton(&["--version"]);
     let (package, commit) = (concat!("jeton ", env!("CARGO_PKG_VERSION")), run.out.trim());
     assert_eq!(run.code, Some(0));
-    let rest = commit.strip_prefix(package).expect("it begins with the version of the package");
+    let rest = commit.strip_prefix(package).expect("the output begins with the version of the package");
     let is_commit = |text: &str| text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let commit = rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
-    // Sources that are no clone have no commit.
+    // Sources without git have no commit.
     assert!(rest.is_empty() || commit.is_some_and(is_commit), "{}", run.out);
 }
 
@@ -55,7 +53,7 @@ fn help_names_every_command() {
 }
 
 #[test]
-fn no_command_and_a_wrong_one_are_errors_of_usage() {
+fn a_missing_or_unknown_command_is_a_usage_error() {
     for arguments in [&[][..], &["frobnicate"]] {
         let run = jeton(arguments);
         assert_eq!((run.code, run.out.as_str()), (Some(2), ""));
@@ -65,7 +63,7 @@ fn no_command_and_a_wrong_one_are_errors_of_usage() {
 
 /// As in `jeton config | head -1`.
 #[test]
-fn a_closed_pipe_ends_it_quietly() {
+fn a_closed_pipe_is_no_error() {
     for arguments in [&["--help"][..], &["config"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
