@@ -283,7 +283,10 @@ fn info(command: &Command<'_>, session: &Session) -> String {
         ("Clients", format!("maxclients:{}", service.options.connections_max)),
         ("Persistence", "loading:0".into()),
         ("Persistence", "aof_enabled:1".into()),
-        ("Persistence", format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err"))),
+        (
+            "Persistence",
+            format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err")),
+        ),
         ("Persistence", format!("jeton_storage_error:{}", stats.last_error.unwrap_or_default())),
         ("Persistence", format!("jeton_log_bytes:{}", stats.logged_bytes)),
         ("Persistence", format!("jeton_value_bytes:{}", stats.value_bytes)),
