@@ -1,7 +1,7 @@
 //! A Jeton server, started by its command.
 //!
 //! `JETON_RIVALS_COMMAND` replaces the command. `{data}`, `{resp}` and `{http}` are replaced by the directory and the
-//! addresses.
+//! addresses. `JETON_RIVALS_BASELINE` is the binary of another version, for the part `baseline`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -67,8 +67,7 @@ pub fn protocol(table: &str) -> Resp {
 }
 
 /// The words of the command.
-fn words(data: &Path, resp: SocketAddr, http: SocketAddr) -> Result<Vec<String>> {
-    let other = other_command();
+fn words(other: Option<String>, data: &Path, resp: SocketAddr, http: SocketAddr) -> Result<Vec<String>> {
     let is_ours = other.is_none();
     let line = other.unwrap_or_else(|| COMMAND.to_owned());
     let binary = binary()?;
@@ -95,14 +94,25 @@ fn words(data: &Path, resp: SocketAddr, http: SocketAddr) -> Result<Vec<String>>
 impl Jeton {
     /// Starts a server with an empty store, and waits until it responds.
     pub fn start(folder: &Path) -> Result<Self> {
-        let data = folder.join("jeton");
+        Self::start_command("jeton", other_command(), folder)
+    }
+
+    /// The same with the binary of another version.
+    pub fn start_baseline(folder: &Path) -> Result<Self> {
+        let binary = std::env::var("JETON_RIVALS_BASELINE")
+            .context("set JETON_RIVALS_BASELINE to the `jeton` binary of the version to compare with")?;
+        Self::start_command("baseline", Some(COMMAND.replace("{jeton}", &binary)), folder)
+    }
+
+    fn start_command(name: &str, command: Option<String>, folder: &Path) -> Result<Self> {
+        let data = folder.join(name);
         std::fs::create_dir_all(&data)?;
         let (address, http) = (free_address()?, free_address()?);
-        let words = words(&data, address, http)?;
+        let words = words(command, &data, address, http)?;
         let (program, arguments) = words.split_first().context("the command for Jeton is empty")?;
         let mut command = bound_command(program.as_ref(), None, Signal::TERM);
         command.args(arguments);
-        let mut server = Server::start("Jeton", command, Signal::TERM, folder.join("jeton.log"))?;
+        let mut server = Server::start("Jeton", command, Signal::TERM, folder.join(format!("{name}.log")))?;
         server.await_ready(|| Client::connect(address)?.ask(&["PING"]).map(drop))?;
         Ok(Self { server, address, http })
     }

@@ -1,6 +1,7 @@
 //! Jeton, Redis and PostgreSQL under the same load, in interleaved rounds.
 //!
-//! `cargo xtask bench rivals [recipes|durable|relaxed|memory|idle] [--quick]`; without a name, all of them.
+//! `cargo xtask bench rivals [recipes|durable|relaxed|memory|idle] [--quick]`; without a name, all of them. The part
+//! `baseline`, only by name, compares this version with another one (`JETON_RIVALS_BASELINE`).
 //! `JETON_RIVALS_COMMAND` replaces the command of the Jeton server (see `jeton.rs`). `JETON_RIVALS_FOLDER` replaces the
 //! directory of all data; the user of PostgreSQL must have access to it.
 
@@ -32,7 +33,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use target::RoundPlan;
 
-const PARTS: &[&str] = &["recipes", "durable", "relaxed", "memory", "idle"];
+const PARTS: &[&str] = &["recipes", "durable", "relaxed", "memory", "idle", "baseline"];
 
 fn main() -> ExitCode {
     match run() {
@@ -77,8 +78,12 @@ fn run() -> Result<()> {
     if wanted("relaxed") {
         throughput::relaxed(&folder.part("relaxed")?, plan);
     }
+    let ids = if quick { 200_000 } else { 10_000_000 };
     if wanted("memory") {
-        memory::run(&folder.part("memory")?, if quick { 200_000 } else { 10_000_000 });
+        memory::run(&folder.part("memory")?, ids);
+    }
+    if parts.contains(&"baseline") {
+        throughput::baseline(&folder.part("baseline")?, plan, ids)?;
     }
     if wanted("idle") {
         idle_connections::run(&folder.part("idle")?, plan);

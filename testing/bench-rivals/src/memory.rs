@@ -31,6 +31,14 @@ fn growth(target: &mut Target, ids: u64, account: impl Fn() -> Result<u64>) -> R
     Ok((per_id(resident_bytes(process), before), per_id(account()?, counted)))
 }
 
+/// Growth of a Jeton server per id, in bytes.
+pub fn of(jeton: Jeton, ids: u64) -> Result<f64> {
+    let mut target = jeton.target(DURABLE)?;
+    let (resident, _) = growth(&mut target, ids, || Ok(0))?;
+    println!("| {} | {resident:.1} | |", target.name);
+    Ok(resident)
+}
+
 pub fn run(folder: &Path, ids: u64) {
     println!("\n## Memory per remembered id, {} ids\n", grouped(ids as f64));
     println!("Before: {}. One server at a time.\n", load());
@@ -49,15 +57,7 @@ pub fn run(folder: &Path, ids: u64) {
     };
     let text = attempt("Redis", redis(Redis::recipe));
     let bytes = attempt("Redis", redis(Redis::recipe_with_raw_ids));
-    let ours = attempt(
-        "Jeton",
-        Jeton::start(folder).and_then(|jeton| {
-            let mut target = jeton.target(DURABLE)?;
-            let (resident, _) = growth(&mut target, ids, || Ok(0))?;
-            println!("| {} | {resident:.1} | |", target.name);
-            Ok(resident)
-        }),
-    );
+    let ours = attempt("Jeton", Jeton::start(folder).and_then(|jeton| of(jeton, ids)));
     for (name, theirs, bar) in [
         ("memory per id, Lua recipe to Jeton", text, Some(Threshold::AtLeast(15.0))),
         ("the same with ids of 16 bytes", bytes, None),

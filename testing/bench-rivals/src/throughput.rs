@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::echo;
 use crate::jeton::{DURABLE, Jeton, RELAXED};
+use crate::memory;
 use crate::postgres::{BEST, Postgres, Recipe};
 use crate::redis::{Fsync, Redis};
 use crate::report::{Spread, Threshold, Verdicts, grouped, load, spread};
@@ -19,6 +20,7 @@ pub const PIPELINE: usize = 50;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Ours,
+    Baseline,
     Recipe,
     Plain,
     Many,
@@ -130,6 +132,35 @@ pub fn relaxed(folder: &Path, plan: RoundPlan) {
     counts(&field, &mut verdicts);
     verdicts.print();
     drop((jeton, redis));
+}
+
+/// Durable and relaxed additions, and memory, of this version and of another one.
+pub fn baseline(folder: &Path, plan: RoundPlan, ids: u64) -> Result<()> {
+    print_heading("This version and the baseline", plan, "");
+    let (jeton, other) = (Jeton::start(folder)?, Jeton::start_baseline(folder)?);
+    let mut verdicts = Verdicts::default();
+    for table in [DURABLE, RELAXED] {
+        let mut theirs = other.target(table)?;
+        theirs.name = format!("{}, baseline", theirs.name);
+        let mut field = vec![(Role::Ours, jeton.target(table)?), (Role::Baseline, theirs)];
+        for (workload, pipeline) in Workload::all().iter().flat_map(|all| [(all, PIPELINE), (all, 1)]) {
+            let roles = [Role::Ours, Role::Baseline];
+            compare(&mut field, &roles, workload, pipeline, plan, &mut verdicts, |role, _| {
+                (role == Role::Baseline).then_some(Threshold::AtLeast(0.97))
+            });
+        }
+        counts(&field, &mut verdicts);
+    }
+    drop((jeton, other));
+    for part in ["jeton", "baseline"] {
+        std::fs::remove_dir_all(folder.join(part))?;
+    }
+    println!("| memory, {} ids, then the baseline | bytes per id | |\n|---|--:|--:|", grouped(ids as f64));
+    let ours = memory::of(Jeton::start(folder)?, ids)?;
+    let theirs = memory::of(Jeton::start_baseline(folder)?, ids)?;
+    verdicts.judge("memory per id", spread([ours / theirs]), Some(Threshold::AtMost(1.0 / 0.97)));
+    verdicts.print();
+    Ok(())
 }
 
 /// Measures the targets of some roles in interleaved rounds, prints the results, and compares Jeton with the others.
