@@ -74,7 +74,7 @@ impl Add {
             output::line(&format!("{value} {status}"))?;
         }
         if outcome.status == Status::Refused {
-            return Err(CliError::new(
+            return Err(CliError::without_cause(
                 format!("nothing was added to {}: the sum would be out of bounds", self.key),
                 "add less under a new id; this id stays refused",
             ));

@@ -167,7 +167,7 @@ impl Restore {
             CliError::of(error, what, "remove the incomplete copy, check the free space, and try again")
         };
         if fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(CliError::new(
+            return Err(CliError::without_cause(
                 format!("{} is not empty", target.display()),
                 "name a new directory: this one may contain data",
             ));
@@ -201,7 +201,7 @@ impl Restore {
 fn check_store(folder: &Path, what: &str, fix: &str) -> Result<()> {
     let path = folder.display();
     if folder.join(INCOMPLETE).exists() {
-        return Err(CliError::new(
+        return Err(CliError::without_cause(
             format!("{path} is an incomplete copy"),
             "use another copy, or make it again",
         ));
@@ -218,7 +218,7 @@ fn lock(folder: &Path) -> Result<Option<fs::File>> {
     let disk = RealDisk::new(folder).map_err(|error| anyhow!("{error}"))?;
     match disk.lock("jeton restore") {
         Ok(lock) => Ok(Some(lock)),
-        Err(LockError::Held { by, pid }) => Err(CliError::new(
+        Err(LockError::Held { by, pid }) => Err(CliError::without_cause(
             format!("{} is in use by {by} (process {pid})", folder.display()),
             "restore a backup, or stop that process first",
         )),

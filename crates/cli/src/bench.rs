@@ -86,7 +86,7 @@ impl Bench {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(CliError::new(
+        Err(CliError::without_cause(
             format!("{} counters are wrong", wrong.len()),
             "report this bug with the output above and the log of the server",
         ))

@@ -16,7 +16,7 @@ pub struct CliError {
 
 impl CliError {
     /// An error without a cause.
-    pub fn new(what: impl Into<String>, fix: impl Into<String>) -> anyhow::Error {
+    pub fn without_cause(what: impl Into<String>, fix: impl Into<String>) -> anyhow::Error {
         Self { what: what.into(), fix: fix.into() }.into()
     }
 

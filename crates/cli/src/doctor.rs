@@ -89,7 +89,7 @@ impl Doctor {
         let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
         match count(Level::Fail) {
             0 => Ok(()),
-            fails => Err(CliError::new(
+            fails => Err(CliError::without_cause(
                 format!("{fails} of {} checks failed", findings.len()),
                 "follow the fix of each, then run jeton doctor again",
             )),

@@ -149,7 +149,7 @@ impl Import {
             reader.read_header(&line)?;
         }
         if passed < state.lines || sum != state.sum {
-            return Err(CliError::new(
+            return Err(CliError::without_cause(
                 format!("{} has changed since the checkpoint of this import", self.file.display()),
                 format!(
                     "its first {} lines are done and have changed: import new lines from another file, or send all lines with \

@@ -111,7 +111,7 @@ fn path(name: &str) -> String {
 }
 
 fn missing(name: &str) -> anyhow::Error {
-    CliError::new(
+    CliError::without_cause(
         format!("there is no table {name}"),
         format!("create it: jeton table create {name}; list the tables: jeton table list"),
     )
@@ -128,7 +128,7 @@ pub fn find(server: &ServerArgs, name: &str) -> Result<Option<Value>> {
 fn create(change: &Change) -> Result<()> {
     let server = &change.client.server;
     if find(server, &change.name)?.is_some() {
-        return Err(CliError::new(
+        return Err(CliError::without_cause(
             format!("the table {} already exists", change.name),
             format!("show it: jeton table show {0}; change it: jeton table set {0}", change.name),
         ));

@@ -150,7 +150,7 @@ impl TokenCommand {
                 create.tables.iter().map(rule).collect()
             }
             _ => {
-                return Err(CliError::new(
+                return Err(CliError::without_cause(
                     "a token needs tables and rights",
                     "give both, as in: jeton token create --name app --table 'clicks*' --right add --right read",
                 ));

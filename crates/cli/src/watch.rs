@@ -59,7 +59,7 @@ impl Watch {
         if is_complete {
             return Ok(());
         }
-        Err(CliError::new(
+        Err(CliError::without_cause(
             "the server closed the change feed",
             "the server is stopping, or the token was revoked: try again",
         ))

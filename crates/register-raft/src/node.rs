@@ -28,9 +28,8 @@ pub struct Node {
     pub is_closing: AtomicBool,
 }
 
-/// The result of one attempt to reach the leader.
-enum Attempt {
-    Response(Response),
+/// Why an attempt to reach the leader has no response.
+enum AttemptError {
     /// It has no effect.
     NotExecuted(String),
     /// It may have been executed.
@@ -134,13 +133,13 @@ impl Node {
         let mut unavailable = self.no_leader();
         loop {
             match self.call_leader(connections, &request, deadline).await {
-                Attempt::Response(Response::Proposed(index, results)) => return Ok((index, results)),
-                Attempt::Response(Response::Refused(Refusal::Full(why))) if unknown.is_none() => {
+                Ok(Response::Proposed(index, results)) => return Ok((index, results)),
+                Ok(Response::Refused(Refusal::Full(why))) if unknown.is_none() => {
                     return Err(Error::Full(why));
                 }
-                Attempt::Response(response) => unknown = Some(format!("the leader responded {response:?}")),
-                Attempt::Unknown(why) => unknown = Some(why),
-                Attempt::NotExecuted(why) => unavailable = why,
+                Ok(response) => unknown = Some(format!("the leader responded {response:?}")),
+                Err(AttemptError::Unknown(why)) => unknown = Some(why),
+                Err(AttemptError::NotExecuted(why)) => unavailable = why,
             }
             if !self.pause(deadline).await {
                 return Err(unknown.map_or(Error::Unavailable(unavailable), Error::Unknown));
@@ -152,13 +151,13 @@ impl Node {
     pub async fn barrier(&self, connections: &mut LeaderConnections, deadline: Instant) -> Result<(), Error> {
         loop {
             let why = match self.call_leader(connections, &Request::Barrier, deadline).await {
-                Attempt::Response(Response::Barrier(index)) => {
+                Ok(Response::Barrier(index)) => {
                     let applied = timeout_at(deadline, self.shared.await_applied(index)).await;
                     return applied
                         .map_err(|_| Error::Unavailable("this member has not applied the log yet".into()));
                 }
-                Attempt::Response(response) => format!("the leader responded {response:?}"),
-                Attempt::Unknown(why) | Attempt::NotExecuted(why) => why,
+                Ok(response) => format!("the leader responded {response:?}"),
+                Err(AttemptError::Unknown(why) | AttemptError::NotExecuted(why)) => why,
             };
             if !self.pause(deadline).await {
                 return Err(Error::Unavailable(why));
@@ -180,8 +179,10 @@ impl Node {
         connections: &mut LeaderConnections,
         request: &Request,
         deadline: Instant,
-    ) -> Attempt {
-        let Some(leader) = self.leader() else { return Attempt::NotExecuted(self.no_leader()) };
+    ) -> Result<Response, AttemptError> {
+        let Some(leader) = self.leader() else {
+            return Err(AttemptError::NotExecuted(self.no_leader()));
+        };
         let deadline = deadline.min(Instant::now() + self.settings.timing.attempt_timeout());
         let response = if leader == self.settings.me {
             let here = async {
@@ -194,22 +195,21 @@ impl Node {
             };
             timeout_at(deadline, here)
                 .await
-                .map_err(|_| Attempt::Unknown("this member leads without a majority".into()))
+                .map_err(|_| AttemptError::Unknown("this member leads without a majority".into()))
         } else {
             connections.to(leader, self).call(request, deadline).await.map_err(|error| match error {
-                PeerError::Unreachable(..) => Attempt::NotExecuted(error.to_string()),
-                PeerError::NoResponse(..) => Attempt::Unknown(error.to_string()),
+                PeerError::Unreachable(..) => AttemptError::NotExecuted(error.to_string()),
+                PeerError::NoResponse(..) => AttemptError::Unknown(error.to_string()),
             })
         };
         match response {
             Ok(Response::Refused(refusal @ (Refusal::NotLeader | Refusal::Unknown(_)))) => {
-                Attempt::Unknown(refusal.to_string())
+                Err(AttemptError::Unknown(refusal.to_string()))
             }
             Ok(Response::Refused(refusal @ (Refusal::Rejected(_) | Refusal::OtherIdentity))) => {
-                Attempt::NotExecuted(refusal.to_string())
+                Err(AttemptError::NotExecuted(refusal.to_string()))
             }
-            Ok(response) => Attempt::Response(response),
-            Err(attempt) => attempt,
+            response => response,
         }
     }
 
