@@ -3,11 +3,11 @@
 //! | thread | what it does |
 //! |---|---|
 //! | `jeton-shard-n` | decides requests for partitions n, n + shards, ...; with a runtime in the options it is a task |
-//! | `jeton-answers` | sends the responses of durable batches, if shards are threads |
+//! | `jeton-respond` | sends the responses of durable batches, if shards are threads |
 //! | `jeton-log` | of the WAL: group commit |
 //! | `jeton-segments` | of the WAL: creates the next segment, removes released ones |
-//! | `jeton-store` | checkpoints ids, values and filters, then trims the log |
-//! | `jeton-upkeep` | compaction, removal of expired data |
+//! | `jeton-checkpoint` | checkpoints ids, values and filters, then trims the log |
+//! | `jeton-compact` | compaction, removal of expired data |
 
 // Long file: the public API of the engine with its start and stop sequence.
 
@@ -185,7 +185,7 @@ impl Engine {
             ResponseDispatcher::inline()
         } else {
             let (responses, send) = ResponseDispatcher::threaded();
-            self.spawn("jeton-answers", send)?;
+            self.spawn("jeton-respond", send)?;
             responses
         };
         let mut handles = Vec::new();
@@ -221,7 +221,7 @@ impl Engine {
             stores_in_use: self.stores_in_use.clone(),
             log_bytes: options.log_bytes,
         };
-        self.spawn("jeton-store", move || run_at_low_priority(|| checkpoints.run(&job_queue)))?;
+        self.spawn("jeton-checkpoint", move || run_at_low_priority(|| checkpoints.run(&job_queue)))?;
         let (stop, stopped) = std_mpsc::channel();
         *lock(&self.stop) = Some(stop);
         let maintenance = Maintenance {
@@ -231,7 +231,7 @@ impl Engine {
             stores_in_use: self.stores_in_use.clone(),
             stopped,
         };
-        self.spawn("jeton-upkeep", move || run_at_low_priority(|| maintenance.run()))?;
+        self.spawn("jeton-compact", move || run_at_low_priority(|| maintenance.run()))?;
         self.shards.store(Arc::new(handles));
         Ok(())
     }

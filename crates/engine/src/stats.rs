@@ -12,7 +12,7 @@ use crate::values::LsmValues;
 pub struct Stats {
     /// Log entries that were replayed when the engine was opened.
     pub replayed_entries: u64,
-    /// Bytes logged since then.
+    /// Bytes of log entries since then, and those of the replayed entries.
     pub logged_bytes: u64,
     pub ids: ids::Stats,
     /// Bytes of the value store on disk.

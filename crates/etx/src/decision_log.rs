@@ -45,7 +45,7 @@ impl From<jeton_register::Error> for Unwritten {
     }
 }
 
-/// All decision locations.
+/// All decision locations. The commit of a last agent writes its decision in `Branch::commit_deciding` instead.
 pub struct DecisionLog<R> {
     registers: Arc<R>,
     resources: Arc<[Arc<dyn Resource>]>,

@@ -29,7 +29,7 @@ pub(super) struct Memory<V, D: Disk> {
     pub(super) cache: Cache,
     pub(super) memtable: IdMemtable,
     pub(super) batch: u64,
-    /// The batch that the last lookups depend on.
+    /// The latest batch that a lookup of the current request depends on; 0 if all of it is durable.
     pub(super) needs_batch: u64,
     pub(super) scratch: Vec<u8>,
 }
