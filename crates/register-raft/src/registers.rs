@@ -21,7 +21,7 @@ use jeton_register::{
     WriteQueue, WriteResult,
 };
 use jeton_wal::disk::RealDisk;
-use jeton_wal::spawn_aborting;
+use jeton_wal::{abort_process, spawn_aborting};
 use openraft::error::Fatal;
 use openraft::{Config, SnapshotPolicy};
 use tokio::net::TcpListener;
@@ -284,9 +284,7 @@ async fn abort_with_raft(node: Arc<Node>) {
         && *fatal != Fatal::Stopped
         && !node.is_closing.load(Ordering::SeqCst)
     {
-        eprintln!("jeton: raft failed: {fatal}");
-        eprintln!("jeton: aborting. The next start recovers everything acknowledged.");
-        std::process::abort();
+        abort_process(&format!("raft failed: {fatal}"));
     }
 }
 

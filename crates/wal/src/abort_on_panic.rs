@@ -3,7 +3,7 @@
 //! Without this the rest of the process would continue with a part missing: memory and log may differ, and callers wait
 //! for responses that never come. Recovery is the only way back.
 
-use std::io;
+use std::io::{self, Write};
 use std::thread::{self, JoinHandle};
 
 /// Starts a named thread. If it panics, the process aborts.
@@ -14,6 +14,13 @@ pub fn spawn_aborting(name: &str, run: impl FnOnce() + Send + 'static) -> io::Re
     })
 }
 
+/// Aborts the process. The reason is written to standard error past the capture of the test harness, which an abort discards.
+pub fn abort_process(why: &str) -> ! {
+    let text = format!("jeton: {why}\njeton: aborting. The next start recovers everything acknowledged.\n");
+    let _ = io::stderr().write_all(text.as_bytes());
+    std::process::abort();
+}
+
 /// Aborts the process if it is dropped during a panic.
 #[derive(Debug)]
 pub struct AbortOnPanic;
@@ -21,9 +28,7 @@ pub struct AbortOnPanic;
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            let name = thread::current().name().unwrap_or("a thread").to_owned();
-            eprintln!("jeton: {name} panicked; aborting. The next start recovers everything acknowledged.");
-            std::process::abort();
+            abort_process(&format!("{} panicked", thread::current().name().unwrap_or("a thread")));
         }
     }
 }

@@ -60,7 +60,7 @@ mod segment_task;
 pub mod varint;
 mod wal;
 
-pub use abort_on_panic::{AbortOnPanic, spawn_aborting};
+pub use abort_on_panic::{AbortOnPanic, abort_process, spawn_aborting};
 pub use batch::Batch;
 pub use blobs::Blob;
 pub use durability_waiters::DurableAt;

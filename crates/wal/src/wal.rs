@@ -22,7 +22,7 @@ use crate::open_error::{Fatal, OpenError};
 use crate::options::{Limits, Options, cost};
 use crate::reader::Reader;
 use crate::reservation::Reservation;
-use crate::{Batch, Extent, LogId, Slot, spawn_aborting};
+use crate::{Batch, Extent, LogId, Slot, abort_process, spawn_aborting};
 
 /// How long the log thread waits before it retries a frame that could not be written for lack of space.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -234,9 +234,7 @@ impl<D: Disk> Drop for Wal<D> {
 }
 
 fn abort(why: &str) {
-    eprintln!("jeton: the disk failed, and it is unknown what is durable: {why}");
-    eprintln!("jeton: aborting. The next start recovers everything acknowledged.");
-    std::process::abort();
+    abort_process(&format!("the disk failed, and it is unknown what is durable: {why}"));
 }
 
 impl<D: Disk> Shared<D> {
