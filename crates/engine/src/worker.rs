@@ -60,7 +60,7 @@ pub enum Message {
         request: Request,
         reply: oneshot::Sender<Response>,
     },
-    /// At least one request and at most [`REQUESTS_MAX`](crate::pending::REQUESTS_MAX).
+    /// At least one request and at most `REQUESTS_MAX`.
     Batch {
         requests: Vec<Request>,
         reply: oneshot::Sender<Vec<Response>>,
