@@ -249,6 +249,7 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
         return Err("ERR CONFIG SET is not supported: restart the server with other settings".into());
     }
     let connections = session.service.options.connections_max.to_string();
+    let memory_max = session.service.engine.catalog().budget().limit().to_string();
     let known = [
         ("appendfsync", "always"),
         ("appendonly", "yes"),
@@ -256,6 +257,7 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
         ("maxclients", &connections),
         ("maxmemory", "0"),
         ("maxmemory-policy", "noeviction"),
+        ("memory_max", &memory_max),
         ("save", ""),
         ("timeout", "0"),
     ];
@@ -283,7 +285,10 @@ fn info(command: &Command<'_>, session: &Session) -> String {
         ("Clients", format!("maxclients:{}", service.options.connections_max)),
         ("Persistence", "loading:0".into()),
         ("Persistence", "aof_enabled:1".into()),
-        ("Persistence", format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err"))),
+        (
+            "Persistence",
+            format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err")),
+        ),
         ("Persistence", format!("jeton_storage_error:{}", stats.last_error.unwrap_or_default())),
         ("Persistence", format!("jeton_log_bytes:{}", stats.logged_bytes)),
         ("Persistence", format!("jeton_value_bytes:{}", stats.value_bytes)),

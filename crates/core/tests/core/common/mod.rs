@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
+use std::io;
 
 pub use std::time::Duration;
 
@@ -178,6 +179,15 @@ fn update_rows<K: Ord>(rows: &mut Rows<K>, id: PartitionId, changed: Vec<(K, Opt
             Some(row) => rows.insert((id, key), row),
             None => rows.remove(&(id, key)),
         };
+    }
+}
+
+/// Filters of the eras of the only table.
+pub struct Filters<'a>(pub &'a HashMap<u32, Vec<u8>>);
+
+impl StoredEras for Filters<'_> {
+    fn open(&self, _: TableId, era: u32) -> Option<impl io::Read> {
+        self.0.get(&era).map(Vec::as_slice)
     }
 }
 
@@ -363,11 +373,8 @@ impl World {
     }
 
     fn recovered_from(&self, checkpoint: &Checkpoint) -> Self {
-        let empty = Catalog::decode(&self.catalog.encode()).unwrap();
-        let filled = empty.get(TABLE).unwrap().refilled(|era| match checkpoint.filters.get(&era.number) {
-            Some(filters) => era.read_filters(&mut filters.as_slice(), self.now),
-            None => Ok(()),
-        });
+        let filters = Filters(&checkpoint.filters);
+        let catalog = Catalog::restore(&self.catalog.encode(), &Budget::default(), self.now, &filters);
         let mut partitions: BTreeMap<PartitionId, Partition> = BTreeMap::new();
         for (id, row) in &checkpoint.partitions {
             partitions.insert(*id, Partition::decode(*id, row).unwrap());
@@ -380,7 +387,7 @@ impl World {
             partitions.get_mut(id).unwrap().sessions().restore(client.clone(), row).unwrap();
         }
         let mut world = Self {
-            catalog: empty.replaced(filled.unwrap()),
+            catalog: catalog.unwrap(),
             partitions,
             store: checkpoint.store.clone(),
             now: self.now,
