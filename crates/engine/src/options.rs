@@ -64,6 +64,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Maximum bytes of the sessions of a partition: with those of all others a quarter of `memory_max`.
+    pub(crate) fn session_bytes_max(&self) -> usize {
+        let share = self.memory_max / 4 / usize::from(jeton_core::limits::PARTITIONS);
+        share.clamp(1 << 20, jeton_core::limits::SESSION_BYTES_MAX)
+    }
+
     pub fn check(&self) -> Result<(), String> {
         let limits = [
             (

@@ -262,7 +262,8 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
     let mut shards = Vec::with_capacity(options.shards);
     for number in 0..options.shards {
         let of_shard = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
-        let owned: Vec<Partition> = partitions.extract_if(.., of_shard).collect();
+        let mut owned: Vec<Partition> = partitions.extract_if(.., of_shard).collect();
+        owned.iter_mut().for_each(|partition| partition.sessions().limit(options.session_bytes_max()));
         shards.push(Shard::new(secret, owned, stores.clone(), cache, entry));
     }
     // The next slot of each partition.
