@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use forgetful_filter::{Budget, Timestamp};
+
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
 use crate::settings::{SettingsError, TableSettings};
-use crate::table::Table;
+use crate::table::{CatalogError, StoredEras, Table};
 
 /// Maximum number of tables in a store.
 pub const TABLES_MAX: usize = 1024;
@@ -19,9 +21,21 @@ pub struct Catalog {
     /// By number - 1: numbers start at 1 and are never reused.
     tables: Vec<Arc<Table>>,
     names: BTreeMap<String, TableId>,
+    /// Limits the filters of all tables together.
+    budget: Budget,
 }
 
 impl Catalog {
+    /// No tables; the filters of later ones are charged to the budget.
+    pub fn within(budget: &Budget) -> Self {
+        Self { budget: budget.clone(), ..Self::default() }
+    }
+
+    /// The limit of all filters together, and what is in use.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     #[inline]
     pub fn get(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get((id.0 as usize).checked_sub(1)?)
@@ -46,7 +60,7 @@ impl Catalog {
             return refuse(format!("a store has at most {TABLES_MAX} tables"));
         }
         let id = TableId(self.tables.len() as u32 + 1);
-        let table = Table::create(id, name, settings)?;
+        let table = Table::create(id, name, settings, &self.budget)?;
         let mut next = self.clone();
         next.names.insert(name.into(), id);
         next.tables.push(Arc::new(table));
@@ -74,20 +88,30 @@ impl Catalog {
     }
 
     /// Reads what [`encode`](Self::encode) wrote; the filters are empty.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
+        Self::restore(bytes, &Budget::default(), Timestamp::ZERO, &())
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote, with the stored filters; `now` is a time in the log.
+    pub fn restore(
+        bytes: &[u8],
+        budget: &Budget,
+        now: Timestamp,
+        filters: &impl StoredEras,
+    ) -> Result<Self, CatalogError> {
         let mut input = Reader::new(bytes);
         if input.u8()? != VERSION {
-            return Err(DecodeError("a catalogue of an unknown version"));
+            return Err(DecodeError("a catalogue of an unknown version").into());
         }
-        let mut catalog = Self::default();
+        let mut catalog = Self::within(budget);
         let count = input.count()?;
         if count > TABLES_MAX {
-            return Err(DecodeError("too many tables"));
+            return Err(DecodeError("too many tables").into());
         }
         for at in 0..count {
-            let table = Table::decode(&mut input)?;
+            let table = Table::restore(&mut input, budget, now, filters)?;
             if table.id.0 as usize != at + 1 || catalog.names.insert(table.name.clone(), table.id).is_some() {
-                return Err(DecodeError("a catalogue with tables out of order"));
+                return Err(DecodeError("a catalogue with tables out of order").into());
             }
             catalog.tables.push(Arc::new(table));
         }

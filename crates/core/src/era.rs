@@ -8,7 +8,10 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forgetful_filter::{DatedFilter, DatedIdError, ForgetfulFilter, SnapshotError, Status, Timestamp};
+use forgetful_filter::{
+    Budget, DatedFilter, DatedIdError, ForgetfulFilter, OverBudget, SettingsError as FilterError,
+    SnapshotError, Status, Timestamp,
+};
 
 use crate::codec::DecodeError;
 use crate::generation::Generation;
@@ -45,18 +48,59 @@ pub(crate) enum FilterAnswer {
 
 impl Era {
     /// A new era with empty filters.
-    pub fn begin(number: u32, settings: TableSettings, floor: Timestamp) -> Result<Self, SettingsError> {
+    pub(crate) fn begin(
+        number: u32,
+        settings: TableSettings,
+        floor: Timestamp,
+        budget: &Budget,
+    ) -> Result<Self, SettingsError> {
         settings.check()?;
-        let carries_time = |format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
-        let dated = settings.formats.iter().any(carries_time);
-        let dated = dated.then(|| settings.dated_filter().build_dated(UNUSED_KEY)).transpose();
-        let dated =
-            dated.map_err(|error| SettingsError { setting: "dated_window", why: error.to_string() })?;
-        let opaque = settings.formats.contains(Format::Opaque);
-        let opaque = opaque.then(|| settings.opaque_filter().build(UNUSED_KEY)).transpose();
-        let opaque =
-            opaque.map_err(|error| SettingsError { setting: "opaque_window", why: error.to_string() })?;
+        let refuse = |window| {
+            move |error: FilterError| {
+                let setting = if matches!(error, FilterError::OverBudget(_)) { "memory_max" } else { window };
+                SettingsError { setting, why: error.to_string() }
+            }
+        };
+        let dated = has_dated_filter(&settings)
+            .then(|| settings.dated_filter().build_dated_within(UNUSED_KEY, budget))
+            .transpose();
+        let opaque = settings
+            .formats
+            .contains(Format::Opaque)
+            .then(|| settings.opaque_filter().build_within(UNUSED_KEY, budget))
+            .transpose();
+        let (dated, opaque) =
+            (dated.map_err(refuse("dated_window"))?, opaque.map_err(refuse("opaque_window"))?);
         Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
+    }
+
+    /// The era with the filters that [`write_filters`](Self::write_filters) wrote. They are allocated once.
+    pub(crate) fn restore(
+        (number, settings, floor): (u32, TableSettings, Timestamp),
+        budget: &Budget,
+        input: &mut dyn io::Read,
+        now: Timestamp,
+    ) -> Result<Self, FilterRestoreError> {
+        let (mut leaky_until, mut there) = ([0; 8], [0; 2]);
+        input.read_exact(&mut leaky_until)?;
+        input.read_exact(&mut there)?;
+        let there = there.map(|there| there == 1);
+        if there != [has_dated_filter(&settings), settings.formats.contains(Format::Opaque)] {
+            return Err(DecodeError("filters of other formats than the table's").into());
+        }
+        let cap = usize::try_from(settings.memory_cap).unwrap_or(usize::MAX);
+        let [dated, opaque] = there;
+        let dated = dated
+            .then(|| DatedFilter::read_snapshot_within(input, UNUSED_KEY, now, cap, budget))
+            .transpose()?;
+        let opaque = opaque
+            .then(|| ForgetfulFilter::read_snapshot_within(input, UNUSED_KEY, now, cap, budget))
+            .transpose()?;
+        if input.read(&mut [0])? != 0 {
+            return Err(DecodeError("bytes after the filters").into());
+        }
+        let leaky_until = AtomicU64::new(u64::from_le_bytes(leaky_until));
+        Ok(Self { settings, number, floor, dated, opaque, leaky_until })
     }
 
     pub(crate) fn lookup(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) -> FilterAnswer {
@@ -164,28 +208,11 @@ impl Era {
         self.dated.as_ref().map_or(Ok(()), |filter| filter.write_snapshot(out))?;
         self.opaque.as_ref().map_or(Ok(()), |filter| filter.write_snapshot(out))
     }
+}
 
-    /// Replaces the filters by those that [`write_filters`](Self::write_filters) wrote.
-    pub fn read_filters(&mut self, input: &mut dyn io::Read, now: Timestamp) -> Result<(), RestoreError> {
-        let (mut leaky_until, mut there) = ([0; 8], [0; 2]);
-        input.read_exact(&mut leaky_until)?;
-        input.read_exact(&mut there)?;
-        if there != [u8::from(self.dated.is_some()), u8::from(self.opaque.is_some())] {
-            return Err(DecodeError("filters of other formats than the table's").into());
-        }
-        let cap = usize::try_from(self.settings.memory_cap).unwrap_or(usize::MAX);
-        if let Some(dated) = &mut self.dated {
-            *dated = DatedFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
-        }
-        if let Some(opaque) = &mut self.opaque {
-            *opaque = ForgetfulFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
-        }
-        if input.read(&mut [0])? != 0 {
-            return Err(DecodeError("bytes after the filters").into());
-        }
-        self.leaky_until = AtomicU64::new(u64::from_le_bytes(leaky_until));
-        Ok(())
-    }
+fn has_dated_filter(settings: &TableSettings) -> bool {
+    let carries_time = |format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
+    settings.formats.iter().any(carries_time)
 }
 
 impl std::fmt::Debug for Era {
@@ -197,14 +224,29 @@ impl std::fmt::Debug for Era {
     }
 }
 
+/// Why the filters of an era cannot be restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RestoreError {
+pub enum FilterRestoreError {
     /// The bytes around the filters are invalid.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
     #[error("{0}")]
-    Filter(#[from] SnapshotError),
+    Filter(SnapshotError),
+    #[error("{0}")]
+    OverBudget(OverBudget),
     #[error("{0}")]
     Unreadable(#[from] io::Error),
+    /// New filters cannot be built.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+impl From<SnapshotError> for FilterRestoreError {
+    fn from(error: SnapshotError) -> Self {
+        match error {
+            SnapshotError::OverBudget(over) => Self::OverBudget(over),
+            other => Self::Filter(other),
+        }
+    }
 }

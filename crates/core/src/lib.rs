@@ -62,10 +62,10 @@ mod value;
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
 pub use branch::{Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome};
 pub use catalog::{Catalog, TABLES_MAX};
-pub use era::{Era, RestoreError};
+pub use era::{Era, FilterRestoreError};
 pub use error_code::ErrorCode;
 pub use escrow::{PreparedBranch, PreparedBranches};
-pub use forgetful_filter::{Pressure, Status, Timestamp};
+pub use forgetful_filter::{Budget, Pressure, Status, Timestamp};
 pub use generation::Generation;
 pub use hash::{IdKey, PayloadHash, Secret};
 pub use id::{Format, Formats, IdError, OpId};
@@ -84,5 +84,5 @@ pub use settings::{
     WINDOW_MIN,
 };
 pub use store_clock::{GAIN, StoreClock, with_clock_drift};
-pub use table::{ERAS_MAX, RefillError, Table};
+pub use table::{CatalogError, ERAS_MAX, StoredEras, Table};
 pub use value::Value;

@@ -26,7 +26,13 @@ pub const OPERATION_BYTES_MAX: usize = ENTRY_BYTES_MAX - 64;
 /// Number of latest sequence numbers of a client that can be retried.
 pub const SESSION_WINDOW: u64 = 256;
 
+/// Maximum number of sessions of a partition, and the default of the maximum bytes.
 pub const SESSIONS_MAX: usize = 1024;
+pub const SESSION_BYTES_MAX: usize = 16 << 20;
+
+/// A session that is idle for this long can be evicted for a new one of its table if the partition is full.
+pub const SESSION_IDLE_MIN: std::time::Duration = std::time::Duration::from_secs(600);
+
 pub const BRANCH_NAME_BYTES_MAX: usize = 200;
 
 /// Maximum number of additions in a branch, over all partitions.

@@ -10,6 +10,15 @@
 //! would, once expired, shut out all new clients. So a new epoch is at most the current time plus the table's
 //! skew, and a session does not expire before the current time has passed its epoch. Clients that use their
 //! start time as epoch are above the floor.
+//!
+//! The sessions of a partition have a common limit, and each table a fair share of it. In a full partition a
+//! table below its share takes the place of the least recently used session of the largest table; a table at
+//! its share evicts its own idle ones or refuses new clients. Eviction counts as expiry: it raises the floor
+//! of the table, also above the current time if the epoch is ahead of it. That shuts out new clients of that
+//! table only, and for no longer than its skew.
+//!
+//! Invariant: a replay does not evict what has not expired. It may lack evictions of the original run, which
+//! is harmless: no entry continues an evicted epoch. An additional one would forget results that count.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -18,18 +27,37 @@ use forgetful_filter::Timestamp;
 
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
-use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
+use crate::limits::{SESSION_BYTES_MAX, SESSION_IDLE_MIN, SESSION_WINDOW, SESSIONS_MAX};
 use crate::operation_result::{DedupRecord, Rejection};
 use crate::replay::ReplayError;
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sessions {
     live: HashMap<Client, Session>,
-    /// The same clients sorted by expiry time, so that eviction looks only at the first.
-    ends: BTreeSet<(Timestamp, Client)>,
+    /// The same clients sorted by table and expiry time, so that eviction looks only at the first of a table.
+    ends: BTreeSet<(TableId, Timestamp, Client)>,
+    /// Bytes of the sessions of each table that has any.
+    used: BTreeMap<TableId, usize>,
+    /// The sum of `used`.
+    total: usize,
+    bytes_max: usize,
     floors: BTreeMap<TableId, u64>,
     /// Clients whose stored row is out of date.
     changed: BTreeSet<Client>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self {
+            live: HashMap::new(),
+            ends: BTreeSet::new(),
+            used: BTreeMap::new(),
+            total: 0,
+            bytes_max: SESSION_BYTES_MAX,
+            floors: BTreeMap::new(),
+            changed: BTreeSet::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +76,15 @@ struct Session {
     lease: Duration,
     /// The results within the window, by ascending sequence number.
     answers: VecDeque<(u64, DedupRecord)>,
+    /// Bytes of the results.
+    bytes: usize,
+}
+
+/// Bytes of a session without results: the entries of its client in maps and sets.
+const SESSION_OVERHEAD: usize = 512;
+
+fn bytes_of(record: &DedupRecord) -> usize {
+    size_of::<(u64, DedupRecord)>() + size_of_val(record.answer.values.as_slice())
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +102,11 @@ impl Session {
 
     fn idle(&self, now: Timestamp) -> bool {
         now > self.end()
+    }
+
+    /// Bytes in memory; at least a share of the maximum that limits the number of sessions.
+    fn cost(&self, bytes_max: usize) -> usize {
+        (SESSION_OVERHEAD + self.bytes).max(bytes_max / SESSIONS_MAX)
     }
 
     /// The lowest sequence number inside the window.
@@ -102,7 +144,8 @@ impl Session {
             answers.push_back((seq, DedupRecord::decode(input.bytes()?)?));
         }
         input.finish()?;
-        Ok(Self { epoch, high, last_used, lease, answers })
+        let bytes = answers.iter().map(|(_, record)| bytes_of(record)).sum();
+        Ok(Self { epoch, high, last_used, lease, answers, bytes })
     }
 }
 
@@ -127,7 +170,7 @@ impl Sessions {
             None if epoch > latest && !mutated!(LargeEpochs) => {
                 return SessionLookup::Refused(Rejection::EpochAhead { latest });
             }
-            None if self.live.len() >= SESSIONS_MAX && self.first_idle(now).is_none() => {
+            None if self.is_full() && !self.may_evict(client.table, now) => {
                 return SessionLookup::Refused(Rejection::Capacity { what: "sessions" });
             }
             None => return SessionLookup::New,
@@ -165,18 +208,20 @@ impl Sessions {
         lease: Duration,
         now: Timestamp,
     ) -> Result<(), ReplayError> {
-        let empty = || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new() };
+        let empty =
+            || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new(), bytes: 0 };
         if !self.changed.contains(&client) {
             self.changed.insert(client.clone());
         }
         let before = self.live.get(&client).map(Session::end);
         if before.is_none() {
-            // In a replay no session may be idle, although one was when a checkpoint evicted it: insert all
-            // the same.
-            while self.live.len() >= SESSIONS_MAX && self.forget_first(now) {}
+            // In a replay no session may be idle, although one was evicted before: insert all the same.
+            while self.is_full() && self.forget_first(now) {}
             self.live.insert(client.clone(), empty());
         }
+        let bytes_max = self.bytes_max;
         let Some(session) = self.live.get_mut(&client) else { unreachable!("it was inserted above") };
+        let bytes_before = before.map_or(0, |_| session.cost(bytes_max));
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             *session = empty();
         }
@@ -188,15 +233,83 @@ impl Sessions {
         session.lease = lease;
         // A replay may repeat what a checkpoint holds already.
         if let Err(at) = session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
+            session.bytes += bytes_of(&record);
             session.answers.insert(at, (seq, record));
         }
         let low_water = session.low_water();
         while session.answers.front().is_some_and(|(seq, _)| *seq < low_water) {
-            session.answers.pop_front();
+            session.bytes -= session.answers.pop_front().map_or(0, |(_, record)| bytes_of(&record));
         }
-        let end = session.end();
+        let (end, bytes) = (session.end(), session.cost(bytes_max));
+        self.charge(client.table, bytes_before, bytes);
         self.list(client, before, end);
         Ok(())
+    }
+
+    /// Limits the bytes of all sessions.
+    pub fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        (self.total, self.used) = (0, BTreeMap::new());
+        let live = self.live.iter().map(|(client, session)| (client.table, session.cost(bytes_max)));
+        let costs: Vec<_> = live.collect();
+        costs.into_iter().for_each(|(table, bytes)| self.charge(table, 0, bytes));
+    }
+
+    /// Evicts sessions down to the limit, after an operation of a table was recorded. Never in a replay.
+    pub fn evict_for(&mut self, table: TableId) {
+        while self.total > self.bytes_max {
+            let largest = self.used.iter().max_by_key(|(_, bytes)| **bytes).map(|(table, _)| *table);
+            let own = self.used.get(&table).is_some_and(|bytes| *bytes > self.share(table));
+            let Some(client) = largest.and_then(|largest| self.oldest(if own { table } else { largest }))
+            else {
+                return;
+            };
+            self.forget(client.clone());
+        }
+    }
+
+    fn charge(&mut self, table: TableId, before: usize, after: usize) {
+        if before == after {
+            return;
+        }
+        self.total = self.total + after - before;
+        let used = self.used.entry(table).or_default();
+        *used = *used + after - before;
+        if *used == 0 {
+            self.used.remove(&table);
+        }
+    }
+
+    /// Whether there is no room for another session.
+    fn is_full(&self) -> bool {
+        self.total + self.bytes_max / SESSIONS_MAX > self.bytes_max
+    }
+
+    /// The fair share of a table in bytes.
+    fn share(&self, table: TableId) -> usize {
+        self.bytes_max / (self.used.len() + usize::from(!self.used.contains_key(&table)))
+    }
+
+    /// Whether a full partition has a place for a new session of the table.
+    fn may_evict(&self, table: TableId, now: Timestamp) -> bool {
+        let used = self.used.get(&table).copied().unwrap_or_default();
+        used + self.bytes_max / SESSIONS_MAX <= self.share(table)
+            || self.first_idle(now).is_some()
+            || self.oldest(table).is_some_and(|client| {
+                let session = &self.live[client];
+                let epoch_passed = Timestamp::from_millis(session.epoch) < now;
+                epoch_passed && now > session.last_used.after(SESSION_IDLE_MIN)
+            })
+    }
+
+    /// The client of a table with the earliest expiry time.
+    fn oldest(&self, table: TableId) -> Option<&Client> {
+        self.first_of(table).map(|(_, _, client)| client)
+    }
+
+    fn first_of(&self, table: TableId) -> Option<&(TableId, Timestamp, Client)> {
+        let least = (table, Timestamp::ZERO, Client { table, name: "".into() });
+        self.ends.range(least..).next().filter(|first| first.0 == table)
     }
 
     /// Moves a client to its new expiry time in `ends`.
@@ -204,31 +317,36 @@ impl Sessions {
         if before == Some(end) {
             return;
         }
-        let mut place = (before.unwrap_or(end), client);
+        let mut place = (client.table, before.unwrap_or(end), client);
         if before.is_some() {
             self.ends.remove(&place);
         }
-        place.0 = end;
+        place.1 = end;
         self.ends.insert(place);
     }
 
     /// The client with the earliest expiry time, if that has passed.
     fn first_idle(&self, now: Timestamp) -> Option<&Client> {
-        self.ends.first().filter(|(end, _)| now > *end).map(|(_, client)| client)
+        let first = self.used.keys().filter_map(|table| self.first_of(*table));
+        let (_, end, client) = first.min_by_key(|(table, end, _)| (*end, *table))?;
+        (now > *end).then_some(client)
     }
 
     /// Removes the client with the earliest expiry time; false if none has expired.
     fn forget_first(&mut self, now: Timestamp) -> bool {
-        if self.first_idle(now).is_none() {
-            return false;
-        }
-        let Some((_, client)) = self.ends.pop_first() else { return false };
-        if let Some(session) = self.live.remove(&client) {
-            let floor = self.floors.entry(client.table).or_insert(session.epoch);
-            *floor = session.epoch.max(*floor);
-            self.changed.insert(client);
-        }
+        let Some(client) = self.first_idle(now).cloned() else { return false };
+        self.forget(client);
         true
+    }
+
+    fn forget(&mut self, client: Client) {
+        let Some(session) = self.live.remove(&client) else { return };
+        self.charge(client.table, session.cost(self.bytes_max), 0);
+        let floor = self.floors.entry(client.table).or_insert(session.epoch);
+        *floor = session.epoch.max(*floor);
+        let place = (client.table, session.end(), client);
+        self.ends.remove(&place);
+        self.changed.insert(place.2);
     }
 
     pub fn forget_idle(&mut self, now: Timestamp) {
@@ -244,9 +362,10 @@ impl Sessions {
 
     pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), DecodeError> {
         let session = Session::decode(row)?;
-        let end = session.end();
-        let before = self.live.insert(client.clone(), session).map(|before| before.end());
-        self.list(client, before, end);
+        let (end, bytes) = (session.end(), session.cost(self.bytes_max));
+        let before = self.live.insert(client.clone(), session);
+        self.charge(client.table, before.as_ref().map_or(0, |before| before.cost(self.bytes_max)), bytes);
+        self.list(client, before.map(|before| before.end()), end);
         Ok(())
     }
 
@@ -280,5 +399,112 @@ impl Sessions {
             sessions.floors.insert(table, input.varint()?);
         }
         Ok(sessions)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::hash::PayloadHash;
+    use crate::operation_result::{OperationResult, Values};
+
+    const LEASE: Duration = Duration::from_secs(7 * 24 * 3600);
+    const START: u64 = 1_700_000_000_000;
+    const ATTACKED: TableId = TableId(1);
+    const OTHER: TableId = TableId(2);
+
+    struct Scenario {
+        sessions: Sessions,
+        now: u64,
+    }
+
+    impl Scenario {
+        fn new() -> Self {
+            Self { sessions: Sessions::default(), now: START }
+        }
+
+        /// Submits an operation, as a shard does, a millisecond after the one before.
+        fn submit(&mut self, table: TableId, name: &str, seq: u64, values: usize) -> SessionLookup {
+            self.now += 1;
+            let (now, client) = (Timestamp::from_millis(self.now), Client { table, name: name.into() });
+            let found = self.sessions.lookup(&client, START, seq, u64::MAX, now);
+            if found == SessionLookup::New {
+                let values = Values::from_vec(vec![Some(1); values]);
+                let answer = OperationResult { applied: true, slot: 1, millis: self.now, values };
+                let record = DedupRecord { payload: PayloadHash(1), answer };
+                self.sessions.record(client, START, seq, record, LEASE, now).unwrap();
+                self.sessions.evict_for(table);
+            }
+            let largest = self.sessions.used.values().sum::<usize>();
+            assert_eq!((self.sessions.total, self.sessions.ends.len()), (largest, self.sessions.len()));
+            assert!(self.sessions.total <= self.sessions.bytes_max);
+            found
+        }
+
+        fn fill(&mut self, table: TableId) {
+            for client in 0..SESSIONS_MAX {
+                assert_eq!(self.submit(table, &format!("{client:04}"), 1, 1), SessionLookup::New);
+            }
+        }
+    }
+
+    fn busy() -> SessionLookup {
+        SessionLookup::Refused(Rejection::Capacity { what: "sessions" })
+    }
+
+    #[test]
+    fn a_full_table_leaves_other_tables_their_share() {
+        let mut scenario = Scenario::new();
+        scenario.fill(ATTACKED);
+        assert_eq!(scenario.submit(ATTACKED, "late", 1, 1), busy(), "its own clients are in use");
+        for client in 0..SESSIONS_MAX / 2 {
+            assert_eq!(scenario.submit(OTHER, &format!("{client:04}"), 1, 1), SessionLookup::New);
+        }
+        assert_eq!(scenario.submit(OTHER, "late", 1, 1), busy(), "it has its share");
+        assert!(matches!(scenario.submit(OTHER, "0000", 1, 1), SessionLookup::Known(_)));
+        // The least recently used were evicted, and stay so: nothing of theirs counts again.
+        for seq in [1, 2] {
+            let evicted = scenario.submit(ATTACKED, "0000", seq, 1);
+            assert_eq!(evicted, SessionLookup::Refused(Rejection::UnknownSession { floor: START }));
+        }
+        assert!(matches!(scenario.submit(ATTACKED, "1023", 1, 1), SessionLookup::Known(_)));
+        // A new client of the attacked table takes the place of an idle one of its own.
+        scenario.now += SESSION_IDLE_MIN.as_millis() as u64 + 1;
+        let client = Client { table: ATTACKED, name: "late".into() };
+        let now = Timestamp::from_millis(scenario.now);
+        assert_eq!(scenario.sessions.lookup(&client, START + 9, 1, u64::MAX, now), SessionLookup::New);
+        let others = scenario.sessions.used[&OTHER];
+        scenario.submit(ATTACKED, "late", 1, 1);
+        assert_eq!(scenario.sessions.used[&OTHER], others);
+    }
+
+    #[test]
+    fn results_of_many_counters_are_limited_in_bytes() {
+        let mut scenario = Scenario::new();
+        scenario.submit(OTHER, "small", 1, 1);
+        for client in 0..40 {
+            for seq in 1..=SESSION_WINDOW {
+                scenario.submit(ATTACKED, &format!("{client:04}"), seq, 256);
+            }
+        }
+        assert!(scenario.sessions.len() < 20, "{} sessions", scenario.sessions.len());
+        assert!(matches!(scenario.submit(OTHER, "small", 1, 1), SessionLookup::Known(_)));
+    }
+
+    /// A replay lacks evictions. Its sessions are complete, so an evicted client continues or is refused.
+    #[test]
+    fn a_replay_beyond_the_limit_evicts_nothing() {
+        let mut sessions = Sessions::default();
+        let answer = OperationResult { applied: true, slot: 1, millis: 1, values: Values::One(Some(1)) };
+        let record = DedupRecord { payload: PayloadHash(1), answer };
+        let now = Timestamp::from_millis(START);
+        for client in 0..SESSIONS_MAX + 10 {
+            let client = Client { table: ATTACKED, name: format!("{client}").into() };
+            sessions.record(client, START, 1, record.clone(), LEASE, now).unwrap();
+        }
+        assert_eq!(sessions.len(), SESSIONS_MAX + 10);
+        sessions.evict_for(ATTACKED);
+        assert_eq!(sessions.len(), SESSIONS_MAX);
     }
 }

@@ -1,12 +1,13 @@
 //! A table: its name, its current settings, and earlier eras whose windows have not ended.
 
+use std::io;
 use std::sync::Arc;
 
-use forgetful_filter::Timestamp;
+use forgetful_filter::{Budget, Timestamp};
 
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
-use crate::era::Era;
+use crate::era::{Era, FilterRestoreError};
 use crate::generation::Generation;
 use crate::hash::IdKey;
 use crate::id::{Format, OpId};
@@ -25,6 +26,8 @@ pub struct Table {
     present: Arc<Era>,
     /// The latest first.
     past: Vec<Past>,
+    /// Limits the filters of all tables together.
+    budget: Budget,
 }
 
 /// An era that accepts no more ids.
@@ -64,10 +67,15 @@ pub fn check_name(name: &str) -> Result<(), SettingsError> {
 }
 
 impl Table {
-    pub fn create(id: TableId, name: &str, settings: TableSettings) -> Result<Self, SettingsError> {
+    pub(crate) fn create(
+        id: TableId,
+        name: &str,
+        settings: TableSettings,
+        budget: &Budget,
+    ) -> Result<Self, SettingsError> {
         check_name(name)?;
-        let era = Era::begin(1, settings, Timestamp::ZERO)?;
-        Ok(Self { id, name: name.into(), present: Arc::new(era), past: Vec::new() })
+        let era = Era::begin(1, settings, Timestamp::ZERO, budget)?;
+        Ok(Self { id, name: name.into(), present: Arc::new(era), past: Vec::new(), budget: budget.clone() })
     }
 
     pub fn present(&self) -> &Era {
@@ -165,9 +173,9 @@ impl Table {
             let why = "all era numbers of this table are used; create another table".to_owned();
             SettingsError { setting: "table", why }
         })?;
-        let present = Arc::new(Era::begin(number, settings, floor)?);
+        let present = Arc::new(Era::begin(number, settings, floor, &self.budget)?);
         past.insert(0, Past { until: old.settings.promised_until(now), era: old.clone() });
-        Ok(Self { id: self.id, name: self.name.clone(), present, past })
+        Ok(Self { present, past, ..self.clone() })
     }
 
     /// The past eras to keep: up to the oldest with a record that has not expired. An era before it is kept
@@ -184,24 +192,6 @@ impl Table {
         (past.len() < self.past.len()).then(|| Self { past: past.to_vec(), ..self.clone() })
     }
 
-    /// The same table with restored filters: `fill` gets each era with empty filters.
-    pub fn refilled<E>(
-        &self,
-        mut fill: impl FnMut(&mut Era) -> Result<(), E>,
-    ) -> Result<Self, RefillError<E>> {
-        let mut refill = |era: &Era| -> Result<_, RefillError<E>> {
-            let mut fresh = Era::begin(era.number, era.settings.clone(), era.floor)?;
-            fill(&mut fresh).map_err(RefillError::Fill)?;
-            Ok(Arc::new(fresh))
-        };
-        let present = refill(&self.present)?;
-        let mut past = Vec::with_capacity(self.past.len());
-        for one in &self.past {
-            past.push(Past { era: refill(&one.era)?, until: one.until });
-        }
-        Ok(Self { id: self.id, name: self.name.clone(), present, past })
-    }
-
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_varint(u64::from(self.id.0));
         out.put_bytes(self.name.as_bytes());
@@ -215,8 +205,13 @@ impl Table {
         }
     }
 
-    /// Decodes the table with empty filters.
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    /// Reads what [`encode`](Self::encode) wrote, with the stored filters.
+    pub(crate) fn restore(
+        input: &mut Reader<'_>,
+        budget: &Budget,
+        now: Timestamp,
+        filters: &impl StoredEras,
+    ) -> Result<Self, CatalogError> {
         let id = TableId(input.varint32()?);
         let name = input.text()?;
         check_name(name).map_err(|_| DecodeError("an invalid table name"))?;
@@ -224,29 +219,46 @@ impl Table {
         let count = input.count()?;
         // Checked before any era is created: each allocates its filters.
         if !(1..=ERAS_MAX).contains(&count) {
-            return Err(DecodeError("a table without settings, or with too many"));
+            return Err(DecodeError("a table without settings, or with too many").into());
         }
         for _ in 0..count {
             let number = input.varint32()?;
             let floor = Timestamp::from_nanos(input.varint()?);
             let until = Timestamp::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
-            let era = Era::begin(number, settings, floor)
-                .map_err(|_| DecodeError("settings that need more memory than they allow"))?;
+            let era = match filters.open(id, number) {
+                Some(mut stored) => Era::restore((number, settings, floor), budget, &mut stored, now),
+                None => Era::begin(number, settings, floor, budget).map_err(FilterRestoreError::from),
+            };
+            let era = era.map_err(|why| CatalogError::Filters { table: name.into(), why })?;
             eras.push(Past { era: Arc::new(era), until });
         }
         if eras.windows(2).any(|two| two[1].era.number.checked_add(1) != Some(two[0].era.number)) {
-            return Err(DecodeError("eras out of order"));
+            return Err(DecodeError("eras out of order").into());
         }
         let present = eras.remove(0).era;
-        Ok(Self { id, name: name.into(), present, past: eras })
+        Ok(Self { id, name: name.into(), present, past: eras, budget: budget.clone() })
     }
 }
 
+/// The stored filters of eras, as [`Era::write_filters`] wrote them.
+pub trait StoredEras {
+    /// `None` if nothing is stored: the era is new and the log contains all of its ids.
+    fn open(&self, table: TableId, era: u32) -> Option<impl io::Read>;
+}
+
+/// Nothing is stored.
+impl StoredEras for () {
+    fn open(&self, _: TableId, _: u32) -> Option<impl io::Read> {
+        None::<io::Empty>
+    }
+}
+
+/// Why a catalogue cannot be restored.
 #[derive(Debug, thiserror::Error)]
-pub enum RefillError<E> {
-    #[error(transparent)]
-    Begin(#[from] SettingsError),
-    #[error("{0}")]
-    Fill(E),
+pub enum CatalogError {
+    #[error("the catalogue: {0}")]
+    Malformed(#[from] DecodeError),
+    #[error("the filters of the table {table}: {why}")]
+    Filters { table: String, why: FilterRestoreError },
 }

@@ -145,7 +145,7 @@ impl Engine {
             let what = "cannot read random bytes".to_owned();
             OpenError::System { what, source: std::io::Error::other(error) }
         })?;
-        let found = recovery::find(&*log, &stores, &note, || random)?;
+        let found = recovery::find(&*log, &stores, &note, options.memory_max, || random)?;
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.positions);
         let Recovered { shards, replayed, logged } =

@@ -19,6 +19,7 @@ pub mod ids;
 pub mod internals;
 mod lock;
 mod maintenance;
+mod memory_limit;
 mod options;
 mod partition_log;
 mod pending;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::memory_limit;
 use crate::values::LsmOptions;
 
 #[derive(Debug, Clone)]
@@ -12,6 +13,8 @@ pub struct Options {
     /// thread switch to answer callers on the same runtime; but a disk read of a shard blocks a runtime
     /// thread.
     pub runtime: Option<tokio::runtime::Handle>,
+    /// Maximum bytes of the filters of all tables together. A table whose filters do not fit is refused.
+    pub memory_max: usize,
     /// Maximum number of requests in the queue of a shard. Beyond it callers get a busy error.
     pub queue_max: usize,
     /// Maximum number of requests that a shard decides before it writes them to the log and checks for
@@ -44,6 +47,7 @@ impl Default for Options {
         Self {
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)),
             runtime: None,
+            memory_max: memory_limit::default_memory_max(),
             queue_max: 8192,
             batch_requests_max: 2048,
             cache_bytes: 128 << 20,
@@ -60,12 +64,19 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Maximum bytes of the sessions of a partition: with those of all others a quarter of `memory_max`.
+    pub(crate) fn session_bytes_max(&self) -> usize {
+        let share = self.memory_max / 4 / usize::from(jeton_core::limits::PARTITIONS);
+        share.clamp(1 << 20, jeton_core::limits::SESSION_BYTES_MAX)
+    }
+
     pub fn check(&self) -> Result<(), String> {
         let limits = [
             (
                 (1..=usize::from(jeton_core::limits::PARTITIONS)).contains(&self.shards),
                 "shards must be between 1 and 256",
             ),
+            (self.memory_max >= 1 << 20, "memory_max must be at least 1 MiB"),
             ((1..=1 << 20).contains(&self.queue_max), "queue_max must be between 1 and 2^20"),
             (
                 (1..=1 << 16).contains(&self.batch_requests_max),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Catalog, Era, Partition, PartitionId, RefillError, Secret, Table, Timestamp, limits, mutated,
+    Budget, Catalog, CatalogError, FilterRestoreError, Partition, PartitionId, Secret, StoredEras, TableId,
+    Timestamp, limits, mutated,
 };
 use jeton_wal::disk::Disk;
 use jeton_wal::{Blob, Error as LogError};
@@ -30,6 +31,9 @@ pub const CATALOG: &str = "catalog";
 
 const STORE_VERSION: u8 = 1;
 
+/// Stored filters may exceed the memory limit by this part of it.
+const STORED_EXCESS: usize = 4;
+
 /// Why a store cannot be opened. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -43,6 +47,11 @@ pub enum RecoveryError {
     /// Stored bytes are not what was written.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// The filters do not fit into the memory limit.
+    #[error(
+        "not enough memory: {0}. The store is not damaged: raise memory_max, if the machine has that memory"
+    )]
+    Memory(String),
     /// The value store cannot be read for the replay of an entry.
     #[error(
         "entry {slot} of partition {partition} cannot be replayed, because the previous value of a cell cannot be read: \
@@ -79,11 +88,12 @@ pub struct LoadedState {
     pub filters: StoredFilters,
 }
 
-/// Reads what is on disk. `new_secret` returns the secret of a new store.
+/// Reads what is on disk. `memory_max` limits the filters; `new_secret` returns the secret of a new store.
 pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
     log: &L,
     stores: &Stores<V, D>,
     ids_note: &[u8],
+    memory_max: usize,
     new_secret: impl FnOnce() -> [u8; 16],
 ) -> Result<LoadedState, RecoveryError> {
     let secret = match log.get_blob(STORE)? {
@@ -102,18 +112,15 @@ pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
     } else {
         Watermarks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
     };
-    let (mut catalog, mut catalog_version) = (Catalog::default(), 0);
-    if let Some(blob) = log.get_blob(CATALOG)? {
-        catalog = Catalog::decode(&blob.bytes).map_err(damaged("the catalogue"))?;
-        catalog_version = blob.version;
-    }
     let filters = StoredFilters::find(log)?.unwrap_or_default();
     // The time of the log, not of the clock: if the clock is ahead and is set back later, ids that the filters dropped by
     // its time would be new again.
     let now = partitions.iter().map(Partition::time).max().unwrap_or_default();
-    for table in catalog.clone().iter() {
-        catalog = catalog.replaced(restore_filters(log, &filters, table, now)?);
-    }
+    let budget = Budget::new(memory_max);
+    let (catalog, catalog_version) = match log.get_blob(CATALOG)? {
+        Some(blob) => (restore_catalog(log, &filters, &blob.bytes, &budget, now)?, blob.version),
+        None => (Catalog::within(&budget), 0),
+    };
     let positions = CheckpointPositions { values, ids, filters: filters.watermarks.clone() };
     for partition in PartitionId::all() {
         check(log, partition, &positions)?;
@@ -121,23 +128,31 @@ pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
     Ok(LoadedState { secret, catalog, catalog_version, partitions, positions, filters })
 }
 
-/// The table with its stored filters. An era that began later has none: the log contains all of its ids.
-fn restore_filters<B: BlobStore>(
+/// Reads the tables with their stored filters. An era that began later has none: the log contains all of its ids.
+fn restore_catalog<B: BlobStore>(
     blobs: &B,
     filters: &StoredFilters,
-    table: &Table,
+    bytes: &[u8],
+    budget: &Budget,
     now: Timestamp,
-) -> Result<Table, RecoveryError> {
-    let damaged = |error: &dyn std::fmt::Display| {
-        RecoveryError::Damaged(format!("the filters of {}: {error}", table.name))
-    };
-    let fill = |era: &mut Era| match filters.reader(blobs, table.id, era.number) {
-        Some(mut input) => era.read_filters(&mut input, now).map_err(|error| damaged(&error)),
-        None => Ok(()),
-    };
-    table.refilled(fill).map_err(|error| match error {
-        RefillError::Fill(error) => error,
-        RefillError::Begin(error) => damaged(&error),
+) -> Result<Catalog, RecoveryError> {
+    struct Stored<'a, B>(&'a B, &'a StoredFilters);
+    impl<B: BlobStore> StoredEras for Stored<'_, B> {
+        fn open(&self, table: TableId, era: u32) -> Option<impl std::io::Read> {
+            self.1.reader(self.0, table, era)
+        }
+    }
+    // Filters that shrank while later ones were written may exceed the limit together.
+    let limit = budget.limit();
+    budget.set_limit(limit.saturating_add(limit / STORED_EXCESS));
+    let restored = Catalog::restore(bytes, budget, now, &Stored(blobs, filters));
+    budget.set_limit(limit);
+    restored.map_err(|error| match error {
+        CatalogError::Filters {
+            why: FilterRestoreError::OverBudget(_) | FilterRestoreError::Settings(_),
+            ..
+        } => RecoveryError::Memory(error.to_string()),
+        other => RecoveryError::Damaged(other.to_string()),
     })
 }
 
@@ -247,7 +262,8 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
     let mut shards = Vec::with_capacity(options.shards);
     for number in 0..options.shards {
         let of_shard = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
-        let owned: Vec<Partition> = partitions.extract_if(.., of_shard).collect();
+        let mut owned: Vec<Partition> = partitions.extract_if(.., of_shard).collect();
+        owned.iter_mut().for_each(|partition| partition.sessions().limit(options.session_bytes_max()));
         shards.push(Shard::new(secret, owned, stores.clone(), cache, entry));
     }
     // The next slot of each partition.

@@ -194,6 +194,9 @@ impl<V: Values, D: Disk> Shard<V, D> {
                             log_entry::push(operation, decision, &mut entry);
                             let memory = &mut self.memory;
                             follows(partition.apply(table, operation, *hashes, decision, memory));
+                            if matches!(operation.id(), Some(OpId::Sequenced { .. })) {
+                                partition.sessions().evict_for(table.id);
+                            }
                         }
                         // Neither filter nor session knows the batch of an id: use the latest of the
                         // partition.

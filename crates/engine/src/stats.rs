@@ -17,6 +17,8 @@ pub struct Stats {
     pub ids: ids::Stats,
     /// Bytes of the value store on disk.
     pub value_bytes: u64,
+    /// Bytes charged for filters, and their limit.
+    pub filter_memory: (usize, usize),
     pub tables: Vec<TableStats>,
     /// Why checkpoints fail, if they do: writes will be refused soon.
     pub last_error: Option<String>,
@@ -50,6 +52,7 @@ impl Stats {
             logged_bytes: health.logged_bytes(),
             ids: stores.ids.stats(),
             value_bytes: stores.values.disk_bytes(),
+            filter_memory: (catalog.budget().used(), catalog.budget().limit()),
             tables: catalog.iter().map(table).collect(),
             last_error: health.last_error(),
             maintenance_error: health.maintenance_error(),

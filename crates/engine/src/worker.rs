@@ -469,7 +469,7 @@ mod tests {
         let options = Options { shards: 1, copy_cells, ..Options::default() };
         let time = StoreTime::begin(SystemClock::default(), Timestamp::ZERO, options.clock_ahead_max);
         let time = Arc::new(time.unwrap());
-        let found = find(&*log, &stores, &note, || [7; 16]).unwrap();
+        let found = find(&*log, &stores, &note, options.memory_max, || [7; 16]).unwrap();
         let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());
         let known = (found.secret, found.partitions, &found.positions);
         let Recovered { mut shards, logged, .. } =

@@ -156,7 +156,7 @@ fn replay_fails(entries: &[Vec<u8>]) -> String {
     }
     let reservation = scenario.log.reserve(entries.len(), batch.entry_bytes()).unwrap();
     block_on(scenario.log.append(&batch, reservation).unwrap()).unwrap();
-    let found = find(&*scenario.log, &scenario.stores, &[], || SECRET).unwrap();
+    let found = find(&*scenario.log, &scenario.stores, &[], usize::MAX, || SECRET).unwrap();
     let state = (found.secret, found.partitions, &found.positions);
     let options = Options { shards: 1, ..Options::default() };
     match replay_log(&*scenario.log, &scenario.stores, &found.catalog.into(), state, &options) {

@@ -7,6 +7,7 @@
 
 use std::io;
 
+use crate::budget::Budget;
 use crate::dated_rotation::{DatedIdError, DatedParams, DatedRotator};
 use crate::filter::Membership;
 use crate::generations::{Generations, any_contains};
@@ -64,8 +65,8 @@ pub struct DatedFilter {
 }
 
 impl DatedFilter {
-    pub(crate) fn new(settings: Settings, key: Key) -> Result<Self, SettingsError> {
-        Ok(Self::with_rotator(DatedRotator::new(settings)?, key))
+    pub(crate) fn new(settings: Settings, key: Key, budget: &Budget) -> Result<Self, SettingsError> {
+        Ok(Self::with_rotator(DatedRotator::new(settings, budget)?, key))
     }
 
     fn with_rotator(rotator: DatedRotator, key: Key) -> Self {

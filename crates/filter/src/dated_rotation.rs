@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use crate::approx_count::ApproxCount;
+use crate::budget::{Account, Budget};
 use crate::cache_line::{LANES, LINE_BYTES, OutOfMemory};
 use crate::generations::Generations;
 use crate::parameters::HEADROOM;
@@ -72,6 +73,8 @@ pub(crate) struct DatedParams {
     generation_ids: f64,
     /// Maximum of live generations: window, skew, and the partial generations at both ends.
     generations_max: usize,
+    /// Bytes that the expected ids need.
+    expected_bytes: usize,
 }
 
 impl DatedParams {
@@ -88,12 +91,21 @@ impl DatedParams {
         let generation_ids = settings.expected_ids as f64 * period_ns as f64 / window_ns as f64 * headroom;
         let skew_ns = settings.skew_ns();
         let generations_max = window_ns.saturating_add(skew_ns).div_ceil(period_ns) as usize + 2;
-        let plan = Self { window_ns, skew_ns, period_ns, fill_limits, generation_ids, generations_max };
+        let expected_bytes = 0;
+        let mut plan = Self {
+            window_ns,
+            skew_ns,
+            period_ns,
+            fill_limits,
+            generation_ids,
+            generations_max,
+            expected_bytes,
+        };
         // At most, the window and the generation that is about to retire are live.
         let full = settings.generations as usize + 1;
         let expected = plan.lines_for(0, generation_ids) as f64 * full as f64;
         let reserved = generations_max.saturating_sub(full) * LINES_MIN;
-        settings.check_lines(expected + reserved as f64)?;
+        plan.expected_bytes = settings.check_lines(expected + reserved as f64)? * LINE_BYTES;
         Ok(plan)
     }
 
@@ -150,11 +162,13 @@ pub(crate) struct DatedRotator {
     pressure: LastPressure,
     pub(crate) retired: u64,
     pub(crate) resizes: u64,
+    pub(crate) account: Account,
 }
 
 impl DatedRotator {
-    pub(crate) fn new(settings: Settings) -> Result<Self, SettingsError> {
+    pub(crate) fn new(settings: Settings, budget: &Budget) -> Result<Self, SettingsError> {
         let plan = DatedParams::new(&settings)?;
+        let account = Account::open(budget, plan.expected_bytes)?;
         Ok(Self {
             settings,
             plan,
@@ -163,6 +177,7 @@ impl DatedRotator {
             pressure: LastPressure::default(),
             retired: 0,
             resizes: 0,
+            account,
         })
     }
 
@@ -174,6 +189,9 @@ impl DatedRotator {
         let before = self.generations.list.len();
         let changed = self.generations.retire_before(first);
         self.retired += (before - self.generations.list.len()) as u64;
+        if changed {
+            self.account.charge(self.bytes());
+        }
         changed
     }
 
@@ -197,7 +215,9 @@ impl DatedRotator {
                 }
                 .max(self.plan.generation_ids);
                 let lines = self.plan.lines_for(held, ids);
-                if lines <= self.lines_left() { Ok(lines) } else { Err(Pressure::MemoryCap) }
+                let fits = lines <= self.lines_left()
+                    && self.account.try_charge(self.bytes() + lines * LINE_BYTES).is_ok();
+                if fits { Ok(lines) } else { Err(Pressure::MemoryCap) }
             }
         };
         let last = Arc::clone(last);
@@ -211,6 +231,7 @@ impl DatedRotator {
                 Ok(true)
             }
             Err(pressure) => {
+                self.account.charge(self.bytes());
                 self.record_pressure(pressure);
                 last.alarm.store(ApproxCount::next_alarm(count), Ordering::Relaxed);
                 Ok(false)
@@ -248,7 +269,8 @@ impl DatedRotator {
     fn lines_left(&self) -> usize {
         let used = self.generations.list.iter().filter(|slices| !slices.is_empty()).count();
         let reserved = self.plan.generations_max.saturating_sub(used + 1) * LINES_MIN;
-        (self.settings.memory_cap.saturating_sub(self.bytes()) / LINE_BYTES).saturating_sub(reserved)
+        let limit = self.settings.memory_cap.min(self.account.room());
+        (limit.saturating_sub(self.bytes()) / LINE_BYTES).saturating_sub(reserved)
     }
 
     fn open_first(&mut self, number: u64) -> Result<(), DatedIdError> {
@@ -259,6 +281,8 @@ impl DatedRotator {
         }
         let slice = Slice::new(lines, self.plan.fill_limit(0));
         self.push(number, slice.map_err(|OutOfMemory| DatedIdError::OutOfMemory)?);
+        // Also beyond the budget: a slice of minimum size costs less than a filter without the id.
+        self.account.charge(self.bytes());
         Ok(())
     }
 

@@ -9,6 +9,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::key::{Fingerprint, Key};
 use crate::lock_stripes::LockStripes;
 use crate::rotation::{Rotator, SWEEP_ROWS};
@@ -68,8 +69,8 @@ pub struct ForgetfulFilter {
 }
 
 impl ForgetfulFilter {
-    pub(crate) fn new(settings: Settings, key: Key) -> Result<Self, SettingsError> {
-        Ok(Self::with_rotator(Rotator::new(&settings)?, key))
+    pub(crate) fn new(settings: Settings, key: Key, budget: &Budget) -> Result<Self, SettingsError> {
+        Ok(Self::with_rotator(Rotator::new(&settings, budget)?, key))
     }
 
     fn with_rotator(rotator: Rotator, key: Key) -> Self {

@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 mod approx_count;
+mod budget;
 mod cache_line;
 mod dated;
 mod dated_rotation;
@@ -24,6 +25,7 @@ mod status;
 mod sync;
 mod timestamp;
 
+pub use budget::{Budget, OverBudget};
 pub use dated::DatedFilter;
 pub use dated_rotation::DatedIdError;
 pub use filter::{ForgetfulFilter, Membership};

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use crate::approx_count::ApproxCount;
+use crate::budget::{Account, Budget};
 use crate::cache_line::{LANES, LINE_BYTES, OutOfMemory};
 use crate::parameters::FilterParams;
 use crate::segment::{Segment, lanes_of};
@@ -74,17 +75,19 @@ pub(crate) struct Rotator {
     quiet_peak: f64,
     pressure: LastPressure,
     pub(crate) counts: MaintenanceCounts,
+    account: Account,
 }
 
 /// Receives the new list of segments before the old one is closed.
 pub(crate) type Publish<'a> = &'a mut dyn FnMut(&[Arc<Segment>]);
 
 impl Rotator {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
+    pub(crate) fn new(settings: &Settings, budget: &Budget) -> Result<Self, SettingsError> {
         let plan = FilterParams::new(settings)?;
+        let account = Account::open(budget, plan.rows * LINE_BYTES)?;
         let segment = new_segment(&plan, plan.rows)
             .map_err(|OutOfMemory| SettingsError::OutOfMemory { bytes: plan.rows * LINE_BYTES })?;
-        Ok(Self::with_segments(settings.clone(), plan, vec![Arc::new(segment)], 0))
+        Ok(Self::with_segments(settings.clone(), plan, vec![Arc::new(segment)], 0, account))
     }
 
     /// A rotator of existing segments, the last of which is open.
@@ -93,6 +96,7 @@ impl Rotator {
         plan: FilterParams,
         segments: Vec<Arc<Segment>>,
         tick: u64,
+        account: Account,
     ) -> Self {
         let open = segments.last().and_then(|segment| Some((segment, segment.open_lane()?)));
         assert!(open.is_some(), "one segment is open");
@@ -108,6 +112,7 @@ impl Rotator {
             quiet_peak: 0.0,
             pressure: LastPressure::default(),
             counts: MaintenanceCounts::default(),
+            account,
         }
     }
 
@@ -203,6 +208,7 @@ impl Rotator {
             }
         });
         if self.segments.len() < before {
+            self.account.charge(self.bytes());
             publish(&self.segments);
         }
     }
@@ -288,12 +294,16 @@ impl Rotator {
         if self.segments.len() >= SEGMENTS_MAX {
             return Err(Pressure::SegmentCap);
         }
-        let room = self.plan.memory_cap.saturating_sub(self.bytes()) / LINE_BYTES;
+        let room = self.plan.memory_cap.min(self.account.room()).saturating_sub(self.bytes()) / LINE_BYTES;
         let rows = rows.min(room);
-        if rows == 0 || (!shrinks && rows < present) {
+        let fits = rows > 0 && (shrinks || rows >= present);
+        if !fits || self.account.try_charge(self.bytes() + rows * LINE_BYTES).is_err() {
             return if shrinks { Ok(false) } else { Err(Pressure::MemoryCap) };
         }
-        let segment = new_segment(&self.plan, rows).map_err(|OutOfMemory| Pressure::OutOfMemory)?;
+        let segment = new_segment(&self.plan, rows).map_err(|OutOfMemory| {
+            self.account.charge(self.segments.iter().map(|segment| segment.lines.bytes()).sum());
+            Pressure::OutOfMemory
+        })?;
         let closing = Arc::clone(self.current());
         self.segments.push(Arc::new(segment));
         publish(&self.segments);

@@ -30,7 +30,7 @@ macro_rules! same_methods {
             now: Timestamp,
             memory_cap: usize,
         ) -> Result<Self, SnapshotError> {
-            let rotator = snapshot::from_slice::<$state>(bytes, &key, now, memory_cap)?;
+            let rotator = snapshot::from_slice::<$state>(bytes, &key, now, (memory_cap, &Budget::default()))?;
             Ok(Self::with_rotator(rotator, key))
         }
 
@@ -41,7 +41,18 @@ macro_rules! same_methods {
             now: Timestamp,
             memory_cap: usize,
         ) -> Result<Self, SnapshotError> {
-            let rotator = snapshot::read::<$state>(input, &key, now, memory_cap)?;
+            Self::read_snapshot_within(input, key, now, memory_cap, &Budget::default())
+        }
+
+        /// As [`read_snapshot`](Self::read_snapshot), charged to a budget.
+        pub fn read_snapshot_within(
+            input: &mut dyn io::Read,
+            key: Key,
+            now: Timestamp,
+            memory_cap: usize,
+            budget: &Budget,
+        ) -> Result<Self, SnapshotError> {
+            let rotator = snapshot::read::<$state>(input, &key, now, (memory_cap, budget))?;
             Ok(Self::with_rotator(rotator, key))
         }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::budget::{Budget, OverBudget};
 use crate::dated::DatedFilter;
 use crate::filter::ForgetfulFilter;
 use crate::key::Key;
@@ -59,6 +60,8 @@ pub enum SettingsError {
         /// The window.
         window: Duration,
     },
+    /// The filter does not fit into its budget.
+    OverBudget(OverBudget),
     /// The allocator could not provide the memory.
     OutOfMemory {
         /// Bytes requested.
@@ -89,12 +92,19 @@ impl fmt::Display for SettingsError {
             Self::SkewTooLong { skew, window } => {
                 write!(f, "skew: {skew:?} is longer than the window, {window:?}")
             }
+            Self::OverBudget(over) => write!(f, "{over}"),
             Self::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
         }
     }
 }
 
 impl std::error::Error for SettingsError {}
+
+impl From<OverBudget> for SettingsError {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
+}
 
 /// Settings of a filter. Start with [`Settings::for_window`], end with one of the `build` methods.
 ///
@@ -175,12 +185,22 @@ impl Settings {
 
     /// Builds a filter by arrival time.
     pub fn build(self, key: Key) -> Result<ForgetfulFilter, SettingsError> {
-        ForgetfulFilter::new(self, key)
+        self.build_within(key, &Budget::default())
+    }
+
+    /// As [`build`](Self::build), charged to a budget.
+    pub fn build_within(self, key: Key, budget: &Budget) -> Result<ForgetfulFilter, SettingsError> {
+        ForgetfulFilter::new(self, key, budget)
     }
 
     /// Builds a filter for ids that carry a time.
     pub fn build_dated(self, key: Key) -> Result<DatedFilter, SettingsError> {
-        DatedFilter::new(self, key)
+        self.build_dated_within(key, &Budget::default())
+    }
+
+    /// As [`build_dated`](Self::build_dated), charged to a budget.
+    pub fn build_dated_within(self, key: Key, budget: &Budget) -> Result<DatedFilter, SettingsError> {
+        DatedFilter::new(self, key, budget)
     }
 
     pub(crate) fn window_ns(&self) -> u64 {

@@ -30,7 +30,7 @@ impl SimProcess {
         let (ids, note) =
             IdIndex::open(Arc::new(disk.clone()), "ids").map_err(|error| format!("the id index: {error}"))?;
         let stores = Stores { values: values.clone(), ids: Arc::new(ids) };
-        let found = find(&*log, &stores, &note, || secret).map_err(|error| error.to_string())?;
+        let found = find(&*log, &stores, &note, usize::MAX, || secret).map_err(|error| error.to_string())?;
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.positions);
         let Recovered { shards, logged, .. } =

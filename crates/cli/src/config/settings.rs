@@ -98,6 +98,8 @@ settings! {
     "Engine" {
         default_table: String = &service().default_table, "NAME", "Table of keys without a table name";
         shards: usize = engine().shards, "N", "Number of shards; the default is half the processors";
+        memory_max: Size = Size(engine().memory_max as u64).show(), "SIZE",
+            "Memory for the filters of all tables; the default is half of the memory of the machine or its cgroup";
         queue_max: usize = engine().queue_max, "N",
             "Queue length of a shard; further requests are rejected as busy";
         cache_bytes: Size = Size(engine().cache_bytes as u64).show(), "SIZE",
@@ -140,6 +142,7 @@ impl Settings {
     pub fn engine_options(&self) -> jeton_engine::Options {
         let mut options = jeton_engine::Options {
             shards: self.shards,
+            memory_max: usize::try_from(self.memory_max.0).unwrap_or(usize::MAX),
             queue_max: self.queue_max,
             cache_bytes: usize::try_from(self.cache_bytes.0).unwrap_or(usize::MAX),
             dirty_bytes_max: usize::try_from(self.dirty_bytes_max.0).unwrap_or(usize::MAX),

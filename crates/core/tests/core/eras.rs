@@ -237,12 +237,15 @@ fn an_entry_of_a_dropped_era_is_replayed() {
 fn with_lossy_filters(world: &World, until: Timestamp) -> World {
     let mut lossy = world.clone();
     let empty = Catalog::decode(&world.catalog.encode()).unwrap();
-    let table = empty.get(TABLE).unwrap().refilled(|era| {
+    let snapshot = |era: &std::sync::Arc<Era>| {
         let mut snapshot = filters_of(era);
         snapshot[..8].copy_from_slice(&until.as_nanos().to_le_bytes());
-        era.read_filters(&mut snapshot.as_slice(), world.now)
-    });
-    lossy.catalog = lossy.catalog.replaced(table.unwrap());
+        (era.number, snapshot)
+    };
+    let filters = empty.get(TABLE).unwrap().eras().map(snapshot).collect();
+    let restored =
+        Catalog::restore(&world.catalog.encode(), &Budget::default(), world.now, &Filters(&filters));
+    lossy.catalog = restored.unwrap();
     lossy
 }
 

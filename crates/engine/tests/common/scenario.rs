@@ -52,7 +52,7 @@ impl Scenario {
 
     /// Starts as after a crash. Returns the tables, and a shard of all partitions.
     pub fn start(&self) -> (Tables<Wal<FaultDisk>>, Shard<MemoryValues, FaultDisk>) {
-        let found = find(&*self.log, &self.stores, &self.note.borrow(), || SECRET).unwrap();
+        let found = find(&*self.log, &self.stores, &self.note.borrow(), usize::MAX, || SECRET).unwrap();
         let catalog = Arc::new(found.catalog);
         let options = Options { shards: 1, ..Options::default() };
         let known = (found.secret, found.partitions, &found.positions);

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Body, Reader, Sink, SnapshotError, settings};
+use crate::budget::{Account, Budget};
 use crate::cache_line::{LANES, LINE_BYTES};
 use crate::parameters::FilterParams;
 use crate::probe::Layout;
@@ -69,8 +70,14 @@ impl Body for State<'_> {
         Ok(())
     }
 
-    fn decode(body: &mut Reader<'_>, settings: Settings, now: Timestamp) -> Result<Rotator, SnapshotError> {
+    fn decode(
+        body: &mut Reader<'_>,
+        settings: Settings,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Result<Rotator, SnapshotError> {
         let plan = FilterParams::new(&settings).map_err(settings::to_snapshot_error)?;
+        let mut account = Account::open(budget, plan.rows * LINE_BYTES)?;
         let tick = body.number("tick")?.max(plan.ticks.at(now));
         let counts = MaintenanceCounts {
             refreshes_by_age: body.count("refreshes by age")?,
@@ -81,7 +88,7 @@ impl Body for State<'_> {
         let mut segments = Vec::new();
         let mut bytes_left = plan.memory_cap;
         for index in 0..count {
-            let segment = decode_segment(body, &plan, tick, bytes_left)?;
+            let segment = decode_segment(body, &plan, tick, bytes_left, &mut account)?;
             bytes_left -= segment.lines.bytes();
             let newest = index + 1 == count;
             if newest != segment.open_lane().is_some() {
@@ -94,7 +101,8 @@ impl Body for State<'_> {
         if segments.is_empty() {
             return Err(SnapshotError::Invalid("number of segments"));
         }
-        let mut rotator = Rotator::with_segments(settings, plan, segments, tick);
+        account.charge(segments.iter().map(|segment| segment.lines.bytes()).sum());
+        let mut rotator = Rotator::with_segments(settings, plan, segments, tick, account);
         rotator.counts = counts;
         Ok(rotator)
     }
@@ -106,12 +114,14 @@ fn decode_segment(
     plan: &FilterParams,
     tick: u64,
     bytes_left: usize,
+    account: &mut Account,
 ) -> Result<Segment, SnapshotError> {
     let rows = body.index("rows", usize::MAX / LINE_BYTES)?.max(1);
+    let needed = (plan.memory_cap - bytes_left).saturating_add(rows * LINE_BYTES);
     if rows > bytes_left / LINE_BYTES {
-        let needed = (plan.memory_cap - bytes_left).saturating_add(rows * LINE_BYTES);
         return Err(SnapshotError::TooLarge { needed, memory_cap: plan.memory_cap });
     }
+    account.try_charge(needed)?;
     let layout = body.layout()?;
     let open = body.index("open lane", LANES)?;
     let open = (open < LANES).then_some(open);

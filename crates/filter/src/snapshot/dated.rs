@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::{Body, Reader, Sink, SnapshotError, settings};
+use crate::budget::Budget;
 use crate::cache_line::{LANES, LINE_BYTES};
 use crate::dated_rotation::{DatedRotator, SLICES_MAX};
 use crate::generations::Generations;
@@ -70,8 +71,9 @@ impl Body for State {
         body: &mut Reader<'_>,
         settings: Settings,
         now: Timestamp,
+        budget: &Budget,
     ) -> Result<DatedRotator, SnapshotError> {
-        let mut rotator = DatedRotator::new(settings).map_err(settings::to_snapshot_error)?;
+        let mut rotator = DatedRotator::new(settings, budget).map_err(settings::to_snapshot_error)?;
         rotator.now = Timestamp::from_nanos(body.number("latest time")?).max(now);
         rotator.retired = body.count("generations retired")?;
         rotator.resizes = body.count("slices added")?;
@@ -83,7 +85,7 @@ impl Body for State {
             let slices = body.index("number of slices", SLICES_MAX)?;
             let mut list = Vec::new();
             for held in 0..slices {
-                list.push(Arc::new(decode_slice(body, &rotator, held, &mut needed)?));
+                list.push(Arc::new(decode_slice(body, &mut rotator, held, &mut needed)?));
             }
             generations.list.push(list);
         }
@@ -95,7 +97,7 @@ impl Body for State {
 
 fn decode_slice(
     body: &mut Reader<'_>,
-    rotator: &DatedRotator,
+    rotator: &mut DatedRotator,
     held: usize,
     needed: &mut usize,
 ) -> Result<Slice, SnapshotError> {
@@ -109,6 +111,7 @@ fn decode_slice(
     if !body.announces(lines * LANES) {
         return Err(SnapshotError::Invalid("words of a slice"));
     }
+    rotator.account.try_charge(*needed)?;
     let fill_limit = FillLimit { layout, ..rotator.plan.fill_limit(held) };
     let slice = Slice::new(lines.max(1), fill_limit).map_err(|_| SnapshotError::OutOfMemory)?;
     body.words("words of a slice", lines * LANES, |place, word| {

@@ -27,6 +27,7 @@ use std::{fmt, io};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use crate::budget::{Budget, OverBudget};
 use crate::key::Key;
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
@@ -71,6 +72,8 @@ pub enum SnapshotError {
         /// The caller's memory cap, in bytes.
         memory_cap: usize,
     },
+    /// The filter does not fit into its budget.
+    OverBudget(OverBudget),
     /// An allocation failed.
     OutOfMemory,
     /// The reader failed with this message.
@@ -94,6 +97,7 @@ impl fmt::Display for SnapshotError {
             Self::TooLarge { needed, memory_cap } => {
                 write!(f, "the filter in the snapshot needs {needed} bytes, the memory cap is {memory_cap}")
             }
+            Self::OverBudget(over) => write!(f, "{over}"),
             Self::OutOfMemory => f.write_str("no memory for the filter in the snapshot"),
             Self::Unreadable(why) => write!(f, "the snapshot cannot be read: {why}"),
         }
@@ -101,6 +105,12 @@ impl fmt::Display for SnapshotError {
 }
 
 impl std::error::Error for SnapshotError {}
+
+impl From<OverBudget> for SnapshotError {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
+}
 
 /// The state of a filter as the body of a snapshot.
 pub(crate) trait Body {
@@ -119,6 +129,7 @@ pub(crate) trait Body {
         body: &mut Reader<'_>,
         settings: Settings,
         now: Timestamp,
+        budget: &Budget,
     ) -> Result<Self::Rotator, SnapshotError>;
 }
 
@@ -167,7 +178,7 @@ pub(crate) fn read<B: Body>(
     input: &mut dyn io::Read,
     key: &Key,
     now: Timestamp,
-    memory_cap: usize,
+    (memory_cap, budget): (usize, &Budget),
 ) -> Result<B::Rotator, SnapshotError> {
     let mut reader = Reader::new(input);
     match reader.array() {
@@ -189,7 +200,7 @@ pub(crate) fn read<B: Body>(
     if reader.number("key check")? != key.check_value() {
         return Err(SnapshotError::OtherKey);
     }
-    let rotator = B::decode(&mut reader, settings, now)?;
+    let rotator = B::decode(&mut reader, settings, now, budget)?;
     reader.end()?;
     Ok(rotator)
 }
@@ -200,7 +211,7 @@ pub(crate) fn from_slice<B: Body>(
     bytes: &[u8],
     key: &Key,
     now: Timestamp,
-    memory_cap: usize,
+    limits: (usize, &Budget),
 ) -> Result<B::Rotator, SnapshotError> {
     if let Some((header, _)) = bytes.split_first_chunk::<HEADER>()
         && let Some((begin, length)) = header.split_last_chunk()
@@ -218,7 +229,7 @@ pub(crate) fn from_slice<B: Body>(
             return Err(SnapshotError::ChecksumMismatch);
         }
     }
-    read::<B>(&mut &*bytes, key, now, memory_cap)
+    read::<B>(&mut &*bytes, key, now, limits)
 }
 
 fn hasher() -> SipHasher13 {

@@ -42,6 +42,7 @@ pub(super) fn to_snapshot_error(error: SettingsError) -> SnapshotError {
         SettingsError::MemoryCapTooSmall { cap, needed } => {
             SnapshotError::TooLarge { needed, memory_cap: cap }
         }
+        SettingsError::OverBudget(over) => SnapshotError::OverBudget(over),
         SettingsError::OutOfMemory { .. } => SnapshotError::OutOfMemory,
         _ => SnapshotError::Invalid("settings"),
     }

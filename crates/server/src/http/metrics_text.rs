@@ -115,6 +115,12 @@ fn encode_store(stats: &Stats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Resu
         ("jeton_index_bytes", "Bytes of the id index on disk", stats.ids.bytes),
         ("jeton_index_runs", "Runs of the id index", stats.ids.runs as u64),
         ("jeton_index_damaged", "Runs of the id index that are damaged", stats.ids.damaged as u64),
+        (
+            "jeton_filter_memory_bytes",
+            "Memory promised to the filters of all tables",
+            stats.filter_memory.0 as u64,
+        ),
+        ("jeton_filter_memory_bytes_max", "Limit of that memory (memory_max)", stats.filter_memory.1 as u64),
         ("jeton_storage_error", "1 if the store cannot write, else 0", u64::from(stats.last_error.is_some())),
         (
             "jeton_maintenance_error",

@@ -249,6 +249,7 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
         return Err("ERR CONFIG SET is not supported: restart the server with other settings".into());
     }
     let connections = session.service.options.connections_max.to_string();
+    let memory_max = session.service.engine.catalog().budget().limit().to_string();
     let known = [
         ("appendfsync", "always"),
         ("appendonly", "yes"),
@@ -256,6 +257,7 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
         ("maxclients", &connections),
         ("maxmemory", "0"),
         ("maxmemory-policy", "noeviction"),
+        ("memory_max", &memory_max),
         ("save", ""),
         ("timeout", "0"),
     ];

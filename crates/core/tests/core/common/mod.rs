@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
+use std::io;
 
 pub use std::time::Duration;
 
@@ -157,6 +158,8 @@ pub struct World {
     /// The entries of all partitions, in the order of writing.
     pub log: Vec<(PartitionId, u64, Vec<u8>)>,
     checkpoint: Checkpoint,
+    /// The limit of the sessions of a partition.
+    pub session_bytes_max: usize,
 }
 
 /// What a crash leaves besides the log and the catalogue.
@@ -181,6 +184,21 @@ fn update_rows<K: Ord>(rows: &mut Rows<K>, id: PartitionId, changed: Vec<(K, Opt
     }
 }
 
+fn new_partition(id: PartitionId, session_bytes_max: usize) -> Partition {
+    let mut partition = Partition::new(id);
+    partition.sessions().limit(session_bytes_max);
+    partition
+}
+
+/// Filters of the eras of the only table.
+pub struct Filters<'a>(pub &'a HashMap<u32, Vec<u8>>);
+
+impl StoredEras for Filters<'_> {
+    fn open(&self, _: TableId, era: u32) -> Option<impl io::Read> {
+        self.0.get(&era).map(Vec::as_slice)
+    }
+}
+
 /// The filters of an era as bytes.
 pub fn filters_of(era: &Era) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -202,6 +220,7 @@ impl World {
             now: at(0),
             log: Vec::new(),
             checkpoint: Checkpoint::default(),
+            session_bytes_max: SESSION_BYTES_MAX,
         }
     }
 
@@ -210,7 +229,8 @@ impl World {
     }
 
     pub fn partition(&mut self, of: &Cell) -> &mut Partition {
-        self.partitions.entry(of.partition()).or_insert_with(|| Partition::new(of.partition()))
+        let partition = self.partitions.entry(of.partition());
+        partition.or_insert_with(|| new_partition(of.partition(), self.session_bytes_max))
     }
 
     /// Sets the time to `millis` milliseconds after the start.
@@ -247,6 +267,7 @@ impl World {
             let partition = self.partitions.get_mut(&operation.partition()).unwrap();
             let table = self.catalog.get(TABLE).unwrap();
             partition.apply(table, operation, hashes(operation), decision, &mut self.store).unwrap();
+            partition.sessions().evict_for(TABLE);
         }
         verdict
     }
@@ -363,11 +384,8 @@ impl World {
     }
 
     fn recovered_from(&self, checkpoint: &Checkpoint) -> Self {
-        let empty = Catalog::decode(&self.catalog.encode()).unwrap();
-        let filled = empty.get(TABLE).unwrap().refilled(|era| match checkpoint.filters.get(&era.number) {
-            Some(filters) => era.read_filters(&mut filters.as_slice(), self.now),
-            None => Ok(()),
-        });
+        let filters = Filters(&checkpoint.filters);
+        let catalog = Catalog::restore(&self.catalog.encode(), &Budget::default(), self.now, &filters);
         let mut partitions: BTreeMap<PartitionId, Partition> = BTreeMap::new();
         for (id, row) in &checkpoint.partitions {
             partitions.insert(*id, Partition::decode(*id, row).unwrap());
@@ -379,17 +397,22 @@ impl World {
         for ((id, client), row) in &checkpoint.sessions {
             partitions.get_mut(id).unwrap().sessions().restore(client.clone(), row).unwrap();
         }
+        for partition in partitions.values_mut() {
+            partition.sessions().limit(self.session_bytes_max);
+        }
         let mut world = Self {
-            catalog: empty.replaced(filled.unwrap()),
+            catalog: catalog.unwrap(),
             partitions,
             store: checkpoint.store.clone(),
             now: self.now,
             log: self.log.clone(),
             checkpoint: checkpoint.clone(),
+            session_bytes_max: self.session_bytes_max,
         };
         let table = world.catalog.get(TABLE).unwrap();
         for (id, slot, bytes) in &self.log[checkpoint.log..] {
-            let partition = world.partitions.entry(*id).or_insert_with(|| Partition::new(*id));
+            let partition =
+                world.partitions.entry(*id).or_insert_with(|| new_partition(*id, self.session_bytes_max));
             replay(table, partition, &mut world.store, *slot, bytes);
         }
         world
