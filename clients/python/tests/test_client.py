@@ -78,9 +78,9 @@ def test_every_call_works(server: Server, connect: Connect) -> None:
     assert client.get("clicks") is None
     client.set("name", b"a\r\nb")
     assert client.get("name") == b"a\r\nb"
-    found = client.operation(outcome.id)
+    found = client.operation("clicks", outcome.id)
     assert (found.status, found.applied, found.values) == ("known", True, [5])
-    assert client.operation(client.new_id()).status == "unknown"
+    assert client.operation("clicks", client.new_id()).status == "unknown"
 
 
 def test_every_server_error_is_mapped(server: Server, connect: Connect) -> None:

@@ -109,7 +109,7 @@ def test_counts_are_exact_after_the_client_is_killed(
     whole = [id for id in ids if len(id) == 36]
     assert len(set(whole)) == len(whole), "an id was generated twice"
     for id in whole:
-        assert client.operation(id).applied, "a stored operation was not delivered"
+        assert client.operation("a", id).applied, "a stored operation was not delivered"
     value = client.get("a")
     # Each process may have stored one operation without printing its id.
     assert isinstance(value, int) and len(whole) <= value <= len(whole) + kills

@@ -153,29 +153,24 @@ impl Get {
     }
 }
 
-/// Reads the status of an operation by its id.
+/// Reads the status of an operation by its key and id.
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Lookup {
     call: Call,
+    key: Vec<u8>,
     id: Id,
-    table: Option<String>,
 }
 
 call_options!(Lookup, OperationStatus);
 
 impl Lookup {
-    pub(crate) fn new(client: Client, id: Id) -> Self {
-        Self { call: Call::new(client), id, table: None }
-    }
-
-    /// The table of the operation, if it is not the default table.
-    pub fn table(mut self, name: impl Into<String>) -> Self {
-        self.table = Some(name.into());
-        self
+    pub(crate) fn new(client: Client, key: Vec<u8>, id: Id) -> Self {
+        Self { call: Call::new(client), key, id }
     }
 
     async fn run(self) -> Result<OperationStatus, Error> {
-        let command = command::operation(&self.id, self.table.as_deref());
+        check_key(&self.key)?;
+        let command = command::operation(&self.key, &self.id);
         self.call.read(command, |value| outcome::operation_status(&value)).await
     }
 }

@@ -123,7 +123,7 @@ impl Client {
         Add::new(self.clone(), Write::add(key, delta))
     }
 
-    /// Adds to several counters of one partition, all or none.
+    /// Adds to several counters with the same hash tag, such as `{user7}spent` and `{user7}left`, all or none.
     pub fn add_many<K: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (K, i64)>) -> AddMany {
         AddMany::new(self.clone(), Write::add_many(changes))
     }
@@ -153,9 +153,10 @@ impl Client {
         Get::new(self.clone(), key.as_ref())
     }
 
-    /// Reads the status of an operation by its id.
-    pub fn operation(&self, id: &Id) -> Lookup {
-        Lookup::new(self.clone(), id.clone())
+    /// Reads the status of an operation by its key and its id. An id counts once for each key, or for all keys of a
+    /// table with the same hash tag.
+    pub fn operation(&self, key: impl AsRef<[u8]>, id: &Id) -> Lookup {
+        Lookup::new(self.clone(), key.as_ref().to_vec(), id.clone())
     }
 
     /// Sends a command until it gets a reply, its retries end, or the caller drops the future.

@@ -141,13 +141,9 @@ pub(crate) fn get(key: &[u8]) -> Bytes {
     encode([b"JGET", key].into_iter())
 }
 
-/// `JOP id [TABLE name]`.
-pub(crate) fn operation(id: &Id, table: Option<&str>) -> Bytes {
-    let id = id.as_str().as_bytes();
-    match table {
-        None => encode([b"JOP", id].into_iter()),
-        Some(table) => encode([b"JOP", id, b"TABLE", table.as_bytes()].into_iter()),
-    }
+/// `JOP key id`.
+pub(crate) fn operation(key: &[u8], id: &Id) -> Bytes {
+    encode([b"JOP", key, id.as_str().as_bytes()].into_iter())
 }
 
 fn encode<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> Bytes {

@@ -91,8 +91,6 @@ pub enum OperationStatus {
         /// When it was decided: the server's time in milliseconds since 1970.
         millis: u64,
     },
-    /// The id was used for rows of several partitions, and counted once in each.
-    Several(Vec<OperationStatus>),
 }
 
 /// A reply that does not fit the request.
@@ -195,9 +193,6 @@ pub(crate) fn operation_status(value: &Value) -> Result<OperationStatus, Unexpec
 
 fn parse_status(value: &Value) -> Option<OperationStatus> {
     let Value::Array(parts) = value else { return None };
-    if let [Value::Array(_), ..] = &parts[..] {
-        return parts.iter().map(parse_status).collect::<Option<_>>().map(OperationStatus::Several);
-    }
     match &parts[..] {
         [word] => Some(match word.as_bytes()? {
             b"unknown" => OperationStatus::Unknown,
@@ -274,11 +269,8 @@ mod tests {
             Value::Array(vec![simple("applied"), values, Value::Integer(9)])
         };
         let read = OperationStatus::Known { applied: true, values: vec![Some(3), None], millis: 9 };
-        assert_eq!(operation_status(&known()), Ok(read.clone()));
-        assert_eq!(
-            operation_status(&Value::Array(vec![known(), known()])),
-            Ok(OperationStatus::Several(vec![read.clone(), read]))
-        );
+        assert_eq!(operation_status(&known()), Ok(read));
+        assert!(operation_status(&Value::Array(vec![known(), known()])).is_err());
         assert_eq!(operation_status(&Value::Array(vec![simple("unknown")])), Ok(OperationStatus::Unknown));
         assert_eq!(
             operation_status(&Value::Array(vec![simple("forgotten")])),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::codec::{DecodeError, Reader, Write};
-use crate::hash::Secret;
+use crate::hash::{Secret, tag};
 use crate::inline_bytes::InlineBytes;
 use crate::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
 
@@ -105,6 +105,15 @@ impl Cell {
     pub fn table(&self) -> TableId {
         let head = self.head();
         TableId(u32::from_be_bytes([head[2], head[3], head[4], head[5]]))
+    }
+
+    /// The hash tag of the row, or the row if it has none, with every 0 byte followed by 255. Together with the table
+    /// it determines the partition and is the scope of an id: rows with the same hash tag can be in one operation.
+    pub fn routing_key(&self) -> &[u8] {
+        let encoded = &self.as_bytes()[HEAD..];
+        // The first two 0 bytes end the row: a 0 byte of the row is followed by 255.
+        let row = encoded.windows(2).position(|pair| pair == [0, 0]).map_or(encoded, |end| &encoded[..end]);
+        tag(row)
     }
 
     fn head(&self) -> [u8; HEAD] {

@@ -71,10 +71,11 @@ error_codes! {
         "The id carries a time that is further ahead of the server's clock than the table's skew allows. Nothing \
          changed. Correct the clock of the client; server_time is the time of the server. The server accepts the \
          same id once its time is within the skew.";
-    SeveralPartitions, "several-partitions", Some("CROSSSLOT"), 400, false, false,
-        "The changes are not in one partition",
-        "The changes of one operation are atomic, so all of them must be in one partition. Columns of one row always \
-         are. So are rows with the same text in braces: {user7}clicks and {user7}views.";
+    SeveralRoutingKeys, "several-routing-keys", Some("CROSSSLOT"), 400, false, false,
+        "The rows of the operation do not have the same hash tag",
+        "An operation is atomic and its id counts once for one routing key, so it changes one row, or rows with the \
+         same hash tag: the text in braces of {user7}clicks and {user7}views. Rows without it are rejected, wherever \
+         they are stored. Nothing changed.";
     BadOperation, "bad-operation", Some(GENERIC_PREFIX), 400, false, false, "The operation is invalid",
         "A row, a column, a value or the number of changes exceeds its limit, or the bounds exclude every value; the \
          detail names it. Nothing changed.";
@@ -142,7 +143,7 @@ error_codes! {
         "The server no longer knows whether this id was counted, and does not count it now. Do not send the \
          operation under a new id unless you know that it was not counted: it could count twice. Check the counter \
          or your own records. window is how long the table keeps ids, server_time the time of the server; \
-         low_water, for sequenced ids, is the lowest number with a stored result.";
+         low_water, for sequenced ids, is the lowest number that can still be counted.";
     TooLarge, "too-large", None, 413, false, false, "The body is too large",
         "Send less in one request, or use the import (POST /v1/tables/{table}/import), which accepts any number of \
          lines. Nothing changed.";

@@ -9,7 +9,7 @@ use std::hash::Hasher;
 
 use forgetful_filter::Fingerprint;
 
-use crate::address::{PartitionId, TableId};
+use crate::address::{Cell, PartitionId, TableId};
 use crate::branch::BranchName;
 use crate::id::OpId;
 use crate::limits::PARTITIONS;
@@ -19,7 +19,7 @@ const _: () = assert!(PARTITIONS.is_power_of_two(), "a partition is taken from t
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
-/// 128-bit hash of an id of a table. A collision is too improbable to handle.
+/// 128-bit hash of an id and the routing key that it is used for. A collision is too improbable to handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdKey(pub u128);
 
@@ -37,10 +37,16 @@ impl Secret {
         &self.0
     }
 
-    /// The key of an id's dedup record. `scratch` is a buffer.
-    pub fn id_key(&self, table: TableId, id: &OpId, scratch: &mut Vec<u8>) -> IdKey {
+    /// The key of the dedup record of an id that is used for the routing key of this cell. It does not depend on
+    /// the partition otherwise, so an id has the same scope wherever rows are. `scratch` is a buffer.
+    pub fn id_key(&self, cell: &Cell, id: &OpId, scratch: &mut Vec<u8>) -> IdKey {
         scratch.clear();
-        scratch.extend_from_slice(&table.0.to_le_bytes());
+        scratch.extend_from_slice(&cell.table().0.to_le_bytes());
+        if !mutated!(ScopeIgnoresRow) {
+            scratch.extend_from_slice(cell.routing_key());
+        }
+        // Two 0 bytes do not occur in the routing key, so no two pairs of routing key and id are the same bytes.
+        scratch.extend_from_slice(&[0, 0]);
         // The whole event, time included: the time determines its generation, so another time would be looked
         // up elsewhere.
         id.encode(scratch);
@@ -66,8 +72,7 @@ impl Secret {
         PayloadHash(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
     }
 
-    /// The partition of a row. Rows with the same tag in braces share a partition, so one operation can
-    /// change them.
+    /// The partition of a row, which follows from its [routing key](Cell::routing_key).
     pub fn partition(&self, table: TableId, row: &[u8]) -> PartitionId {
         let mut hasher = SipHasher13::new_with_key(&self.0);
         hasher.write_u32(table.0.to_le());
@@ -78,7 +83,7 @@ impl Secret {
 
 /// The text between the first `{` of a row and the next `}`, as in Redis Cluster; the whole row if that is
 /// empty.
-fn tag(row: &[u8]) -> &[u8] {
+pub(crate) fn tag(row: &[u8]) -> &[u8] {
     let Some(open) = row.iter().position(|byte| *byte == b'{') else { return row };
     let inside = &row[open + 1..];
     match inside.iter().position(|byte| *byte == b'}') {
@@ -94,6 +99,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl IdKey {
+    /// The key of a branch's part in this partition.
     #[must_use]
     pub fn in_partition(self, partition: PartitionId) -> Self {
         // Mixed into all bits, so that both halves differ between partitions.

@@ -23,8 +23,8 @@ pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of an encoded operation: it fits into a log entry with any result.
 pub const OPERATION_BYTES_MAX: usize = ENTRY_BYTES_MAX - 64;
 
-/// Number of latest sequence numbers of a client that can be retried.
-pub const SESSION_WINDOW: u64 = 256;
+/// Maximum number of results of sequenced ids that a partition records for a client.
+pub const SESSION_WINDOW: usize = 256;
 
 /// Maximum number of sessions of a partition, and the default of the maximum bytes.
 pub const SESSIONS_MAX: usize = 1024;

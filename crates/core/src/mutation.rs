@@ -26,6 +26,7 @@ pub enum Mutation {
     OverBeforeStored,
     ForgetRefusals,
     IgnorePayload,
+    ScopeIgnoresRow,
     IgnoreEpochs,
     LargeEpochs,
     FloorNotStored,

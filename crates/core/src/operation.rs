@@ -49,7 +49,7 @@ pub enum Check {
     },
 }
 
-/// Changes of cells in one table and one partition, all or none, under one id.
+/// Changes of cells of one table and one [routing key](Cell::routing_key), all or none, under one id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     id: Option<OpId>,
@@ -65,13 +65,13 @@ pub enum OperationError {
     Empty,
     #[error("an operation has at most {CHANGES_MAX} changes, not {0}")]
     TooManyChanges(usize),
-    #[error("the changes of one operation are in one table; an id counts once per table")]
+    #[error("the changes of one operation are in one table")]
     SeveralTables,
     #[error(
-        "the changes of one operation must be in one partition: use one row, rows with the same tag in braces, or a \
-         transaction"
+        "the rows of one operation must have the same hash tag, as {{user7}}spent and {{user7}}left have: use one row, give \
+         the rows the same text in braces, or use a transaction"
     )]
-    SeveralPartitions,
+    SeveralRoutingKeys,
     #[error(transparent)]
     Id(#[from] IdError),
     #[error("a cell has at most {CELL_BYTES_MAX} bytes, not {0}")]
@@ -105,12 +105,13 @@ impl Operation {
             id.check()?;
         }
         self.first.1.check()?;
+        let routing_key = if self.rest.is_empty() { &[][..] } else { self.first.0.routing_key() };
         for (cell, change) in &self.rest {
             if cell.table() != self.table() {
                 return Err(OperationError::SeveralTables);
             }
-            if cell.partition() != self.partition() {
-                return Err(OperationError::SeveralPartitions);
+            if cell.routing_key() != routing_key {
+                return Err(OperationError::SeveralRoutingKeys);
             }
             change.check()?;
         }

@@ -112,10 +112,10 @@ pub enum Rejection {
     )]
     Expired { window: Duration, now: Timestamp },
     #[error(
-        "the sequence number is below {low_water}, the lowest with a recorded result; it is not counted now"
+        "the sequence number is below {low_water}, the lowest that can still be counted; it is not counted now"
     )]
     Superseded {
-        /// The lowest sequence number whose result is still recorded.
+        /// The lowest sequence number that can still be counted.
         low_water: u64,
     },
     #[error("the id is dated {ahead:?} ahead, more than the allowed {skew:?}")]

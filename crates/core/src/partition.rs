@@ -6,8 +6,8 @@
 //! same for both.
 //!
 //! Invariants:
-//! - *Once.* An operation with an id is applied at most once; its retries get the first result, or a
-//!   rejection.
+//! - *Once.* An operation with an id is applied at most once to its routing key; its retries get the first
+//!   result, or a rejection.
 //! - *Atomicity.* All changes of an operation are made, or none.
 //! - *Time* never goes back. The partition's time, not the reader's, decides which ids are too old.
 
@@ -104,10 +104,7 @@ pub struct Hashes {
 impl Hashes {
     /// Computes the hashes of an operation. `scratch` is a buffer.
     pub fn of(operation: &Operation, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
-        let key = operation.id().map(|id| {
-            // An id on rows of two partitions is two ids: each partition records its own.
-            secret.id_key(operation.table(), id, scratch).in_partition(operation.partition())
-        });
+        let key = operation.id().map(|id| secret.id_key(operation.first_cell(), id, scratch));
         scratch.clear();
         operation.encode_changes(scratch);
         Self { key, payload: secret.payload(scratch) }
@@ -199,7 +196,7 @@ impl Partition {
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
             let latest = millis(step.time.after(settings.skew));
-            return match self.sessions.lookup(&client, *epoch, *seq, latest, step.time) {
+            return match self.sessions.lookup(&client, *epoch, (*seq, key), latest, step.time) {
                 SessionLookup::Known(known) => Ok(known.verdict(hashes.payload)),
                 SessionLookup::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
                 SessionLookup::New => {
@@ -211,7 +208,7 @@ impl Partition {
         decide_by_filter(step, table, operation, (key, id.dated(), hashes.payload), reader)
     }
 
-    /// Whether an id was used, as recorded at this time. Read-only.
+    /// Whether an id was used for the routing key in `key`, as recorded at this time. Read-only.
     pub fn id_status<R: StateReader>(
         &self,
         now: Timestamp,
@@ -222,7 +219,7 @@ impl Partition {
     ) -> Result<IdStatus, R::Error> {
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
-            return Ok(match self.sessions.lookup(&client, *epoch, *seq, u64::MAX, now) {
+            return Ok(match self.sessions.lookup(&client, *epoch, (*seq, key), u64::MAX, now) {
                 SessionLookup::Known(known) => IdStatus::Yes(known.answer),
                 SessionLookup::New => IdStatus::No,
                 SessionLookup::Refused(_) => IdStatus::Forgotten,
@@ -271,12 +268,12 @@ impl Partition {
             effects_of(operation, decision).for_each(|(cell, value)| writer.store(cell, value));
         }
         restore_dedup(table, operation, hashes, decision, self.time, writer)?;
-        if let (DedupLocation::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
-            (decision.memory, operation.id())
+        if let (DedupLocation::Session { lease }, Some(OpId::Sequenced { client, epoch, seq }), Some(key)) =
+            (decision.memory, operation.id(), hashes.key)
         {
             let client = Client { table: table.id, name: client.clone() };
             let record = DedupRecord { payload: hashes.payload, answer: decision.answer.clone() };
-            self.sessions.record(client, *epoch, *seq, record, lease, self.time)?;
+            self.sessions.record(client, *epoch, (*seq, key), record, lease, self.time)?;
         }
         Ok(())
     }

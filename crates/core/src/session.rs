@@ -1,7 +1,9 @@
 //! Sessions: the dedup records of clients that number their operations.
 //!
-//! A session keeps a window of the client's latest sequence numbers, each with its first result; numbers
-//! below the window's low-water mark are rejected. A higher epoch fences the lower ones. The session of a
+//! A session keeps the first results of a client's highest sequence numbers, at most [`SESSION_WINDOW`]. A number
+//! counts once for each routing key, so a result belongs to a number and a routing key, and a full session drops
+//! all results of its lowest number at once. New operations with that number or a lower one are rejected from then
+//! on: a result that is not recorded was never dropped. A higher epoch fences the lower ones. The session of a
 //! client that is idle for longer than its lease expires. Of all expired sessions only the highest epoch is
 //! kept, the *floor*: an unknown session at or below the floor may have expired, so its operations are
 //! rejected and never counted again.
@@ -27,6 +29,7 @@ use forgetful_filter::Timestamp;
 
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
+use crate::hash::IdKey;
 use crate::limits::{SESSION_BYTES_MAX, SESSION_IDLE_MIN, SESSION_WINDOW, SESSIONS_MAX};
 use crate::operation_result::{DedupRecord, Rejection};
 use crate::replay::ReplayError;
@@ -69,13 +72,13 @@ pub struct Client {
 #[derive(Debug, Clone, PartialEq)]
 struct Session {
     epoch: u64,
-    /// Highest sequence number recorded.
-    high: u64,
+    /// Highest sequence number whose results were dropped; 0 if none was.
+    dropped: u64,
     last_used: Timestamp,
     /// The lease at the last use.
     lease: Duration,
-    /// The results within the window, by ascending sequence number.
-    answers: VecDeque<(u64, DedupRecord)>,
+    /// The results, by ascending sequence number and hash.
+    answers: VecDeque<(SequenceKey, DedupRecord)>,
     /// Bytes of the results.
     bytes: usize,
 }
@@ -84,7 +87,15 @@ struct Session {
 const SESSION_OVERHEAD: usize = 512;
 
 fn bytes_of(record: &DedupRecord) -> usize {
-    size_of::<(u64, DedupRecord)>() + size_of_val(record.answer.values.as_slice())
+    size_of::<(SequenceKey, DedupRecord)>() + size_of_val(record.answer.values.as_slice())
+}
+
+/// A sequence number, and half of the [key](IdKey) of its id and routing key. If two keys had the same half, the
+/// second operation would be rejected as a mismatch: payloads contain the row.
+type SequenceKey = (u64, u64);
+
+fn sequence_key((seq, key): (u64, IdKey)) -> SequenceKey {
+    (seq, key.0 as u64)
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -109,22 +120,30 @@ impl Session {
         (SESSION_OVERHEAD + self.bytes).max(bytes_max / SESSIONS_MAX)
     }
 
-    /// The lowest sequence number inside the window.
-    fn low_water(&self) -> u64 {
-        self.high.saturating_sub(SESSION_WINDOW - 1).max(1)
+    fn find(&self, place: SequenceKey) -> Result<usize, usize> {
+        self.answers.binary_search_by_key(&place, |(place, _)| *place)
+    }
+
+    /// The highest sequence number that cannot be recorded: dropped already, or the first to be dropped.
+    fn closed(&self) -> u64 {
+        match self.answers.front() {
+            Some(((lowest, _), _)) if self.answers.len() >= SESSION_WINDOW => *lowest,
+            _ => self.dropped,
+        }
     }
 
     fn encode(&self) -> Vec<u8> {
         let (mut out, mut one) = (Vec::new(), Vec::new());
         out.put_varint(self.epoch);
-        out.put_varint(self.high);
+        out.put_varint(self.dropped);
         out.put_varint(self.last_used.as_nanos());
         out.put_duration(self.lease);
         out.put_varint(self.answers.len() as u64);
-        for (seq, record) in &self.answers {
+        for ((seq, hash), record) in &self.answers {
             one.clear();
             record.encode(&mut one);
             out.put_varint(*seq);
+            out.put_u64(*hash);
             out.put_bytes(&one);
         }
         out
@@ -132,20 +151,24 @@ impl Session {
 
     fn decode(row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
-        let (epoch, high) = (input.varint()?, input.varint()?);
+        let (epoch, dropped) = (input.varint()?, input.varint()?);
         let last_used = Timestamp::from_nanos(input.varint()?);
         let lease = input.duration()?;
-        let mut answers: VecDeque<(u64, DedupRecord)> = VecDeque::new();
-        for _ in 0..input.count()? {
-            let seq = input.varint()?;
-            if answers.back().is_some_and(|(before, _)| *before >= seq) || seq > high {
+        let mut answers: VecDeque<(SequenceKey, DedupRecord)> = VecDeque::new();
+        let count = input.count()?;
+        if count > SESSION_WINDOW {
+            return Err(DecodeError("more results than a session has"));
+        }
+        for _ in 0..count {
+            let place = (input.varint()?, input.u64()?);
+            if answers.back().is_some_and(|(before, _)| *before >= place) || place.0 <= dropped {
                 return Err(DecodeError("sequence numbers out of order"));
             }
-            answers.push_back((seq, DedupRecord::decode(input.bytes()?)?));
+            answers.push_back((place, DedupRecord::decode(input.bytes()?)?));
         }
         input.finish()?;
         let bytes = answers.iter().map(|(_, record)| bytes_of(record)).sum();
-        Ok(Self { epoch, high, last_used, lease, answers, bytes })
+        Ok(Self { epoch, dropped, last_used, lease, answers, bytes })
     }
 }
 
@@ -155,7 +178,7 @@ impl Sessions {
         &self,
         client: &Client,
         epoch: u64,
-        seq: u64,
+        number: (u64, IdKey),
         latest: u64,
         now: Timestamp,
     ) -> SessionLookup {
@@ -189,12 +212,12 @@ impl Sessions {
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             return SessionLookup::New;
         }
-        if seq < session.low_water() {
-            return SessionLookup::Refused(Rejection::Superseded { low_water: session.low_water() });
-        }
-        match session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
-            Ok(at) => SessionLookup::Known(session.answers[at].1.clone()),
-            Err(_) => SessionLookup::New,
+        match (session.find(sequence_key(number)), session.closed()) {
+            (Ok(at), _) => SessionLookup::Known(session.answers[at].1.clone()),
+            (Err(_), closed) if number.0 <= closed => {
+                SessionLookup::Refused(Rejection::Superseded { low_water: closed.saturating_add(1) })
+            }
+            (Err(_), _) => SessionLookup::New,
         }
     }
 
@@ -203,13 +226,13 @@ impl Sessions {
         &mut self,
         client: Client,
         epoch: u64,
-        seq: u64,
+        number: (u64, IdKey),
         record: DedupRecord,
         lease: Duration,
         now: Timestamp,
     ) -> Result<(), ReplayError> {
         let empty =
-            || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new(), bytes: 0 };
+            || Session { epoch, dropped: 0, last_used: now, lease, answers: VecDeque::new(), bytes: 0 };
         if !self.changed.contains(&client) {
             self.changed.insert(client.clone());
         }
@@ -228,17 +251,23 @@ impl Sessions {
         if epoch < session.epoch {
             return Err(ReplayError::EndedEpoch { epoch, current: session.epoch });
         }
-        session.high = session.high.max(seq);
         session.last_used = session.last_used.max(now);
         session.lease = lease;
-        // A replay may repeat what a checkpoint holds already.
-        if let Err(at) = session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
+        // A replay may repeat what a checkpoint holds already, or has dropped.
+        let place = sequence_key(number);
+        if let Err(at) = session.find(place)
+            && place.0 > session.dropped
+        {
             session.bytes += bytes_of(&record);
-            session.answers.insert(at, (seq, record));
+            session.answers.insert(at, (place, record));
         }
-        let low_water = session.low_water();
-        while session.answers.front().is_some_and(|(seq, _)| *seq < low_water) {
-            session.bytes -= session.answers.pop_front().map_or(0, |(_, record)| bytes_of(&record));
+        if session.answers.len() > SESSION_WINDOW
+            && let Some(((lowest, _), _)) = session.answers.front()
+        {
+            session.dropped = *lowest;
+            let kept = session.answers.partition_point(|((seq, _), _)| *seq <= session.dropped);
+            let freed: usize = session.answers.drain(..kept).map(|(_, record)| bytes_of(&record)).sum();
+            session.bytes -= freed;
         }
         let (end, bytes) = (session.end(), session.cost(bytes_max));
         self.charge(client.table, bytes_before, bytes);

@@ -400,25 +400,14 @@ impl Engine {
         }
     }
 
-    /// The status of an id in every partition that knows it: none for a new id, one for most ids, and several for an
-    /// id that was used for rows of several partitions.
-    pub async fn operation(
-        &self,
-        table: &Table,
-        id: &OpId,
-    ) -> Result<Vec<(PartitionId, IdStatus)>, EngineError> {
-        let request = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
-        let responses = self.submit_prehashed(PartitionId::all().map(request).collect()).await;
-        let mut found = Vec::new();
-        for (partition, response) in PartitionId::all().zip(responses) {
-            match response {
-                Response::Recalled(Ok(IdStatus::No)) => {}
-                Response::Recalled(Ok(known)) => found.push((partition, known)),
-                Response::Recalled(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal),
-                other => unreachable!("the response to a lookup is {other:?}"),
-            }
+    /// The status of an id that is used for the routing key of this cell.
+    pub async fn operation(&self, cell: Cell, id: OpId) -> Result<IdStatus, EngineError> {
+        let key = self.secret.id_key(&cell, &id, &mut Vec::new());
+        match self.submit_prehashed(vec![Request::Recall { cell, id, key }]).await.pop() {
+            Some(Response::Recalled(status)) => status,
+            Some(Response::Applied(Err(refusal))) => Err(refusal),
+            other => unreachable!("the response to a lookup is {other:?}"),
         }
-        Ok(found)
     }
 
     /// Resolves when everything decided so far is in the value store, where [`list`](Self::list) finds it.

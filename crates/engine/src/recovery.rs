@@ -29,7 +29,9 @@ pub(crate) const STORE: &str = "store";
 /// The blob with the tables.
 pub const CATALOG: &str = "catalog";
 
-const STORE_VERSION: u8 = 1;
+/// Version 1 recorded an id for a table and a partition, and version 2 records it for a routing key: under version 2 the
+/// ids of version 1 would not be found, and would count again.
+const STORE_VERSION: u8 = 2;
 
 /// Stored filters may exceed the memory limit by this part of it.
 const STORED_EXCESS: usize = 4;
@@ -52,6 +54,12 @@ pub enum RecoveryError {
         "not enough memory: {0}. The store is not damaged: raise memory_max, if the machine has that memory"
     )]
     Memory(String),
+    /// Another version of the program wrote the store.
+    #[error(
+        "the store has version {version}, and this program opens version {STORE_VERSION} only{advice}. Nothing was changed",
+        advice = version_advice(*version)
+    )]
+    Version { version: u8 },
     /// The value store cannot be read for the replay of an entry.
     #[error(
         "entry {slot} of partition {partition} cannot be replayed, because the previous value of a cell cannot be read: \
@@ -70,6 +78,15 @@ pub enum RecoveryError {
          or belongs to another store, so the store is not opened. Restore the whole store from a backup"
     )]
     Ahead { what: &'static str, partition: u16, has: u64, ends: u64 },
+}
+
+fn version_advice(version: u8) -> &'static str {
+    if version >= STORE_VERSION {
+        return ": run the later version of Jeton that wrote it";
+    }
+    ", because the ids of an earlier store would not be found and could count twice. Run the version of Jeton that wrote \
+     it; or copy its counters into a new data directory: read them with GET /v1/tables/{table}/counters, set them with \
+     jeton import, and let clients use the new store only for operations that they never sent to the old one"
 }
 
 fn damaged(what: &str) -> impl Fn(jeton_core::codec::DecodeError) -> RecoveryError {
@@ -166,9 +183,7 @@ fn read_store(bytes: &[u8]) -> Result<Secret, RecoveryError> {
         [STORE_VERSION, ..] | [] => {
             Err(RecoveryError::Damaged("the blob of the store has a wrong length".into()))
         }
-        [version, ..] => Err(RecoveryError::Damaged(format!(
-            "the store has version {version}, and this program supports version {STORE_VERSION} only"
-        ))),
+        [version, ..] => Err(RecoveryError::Version { version: *version }),
     }
 }
 

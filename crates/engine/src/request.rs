@@ -1,7 +1,7 @@
 //! Requests to a shard. The caller computes the hashes, because shards are the bottleneck.
 
 use jeton_core::{
-    Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
+    Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret,
 };
 
 #[derive(Debug, Clone)]
@@ -16,9 +16,10 @@ pub enum Request {
         cell: Cell,
     },
     Recall {
-        table: TableId,
+        /// A cell with the routing key that the id is used for.
+        cell: Cell,
         id: OpId,
-        partition: PartitionId,
+        key: IdKey,
     },
     Branch {
         what: BranchRequest,
@@ -81,10 +82,8 @@ impl Request {
     pub fn partition(&self) -> PartitionId {
         match self {
             Self::Apply { operation, .. } => operation.partition(),
-            Self::Read { cell } => cell.partition(),
-            Self::Recall { partition, .. }
-            | Self::Branch { partition, .. }
-            | Self::PreparedBranches { partition } => *partition,
+            Self::Read { cell } | Self::Recall { cell, .. } => cell.partition(),
+            Self::Branch { partition, .. } | Self::PreparedBranches { partition } => *partition,
         }
     }
 

@@ -15,8 +15,8 @@ mod replay;
 
 use jeton_core::{
     BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, IdKey, IdStatus, LogPosition, OpId,
-    OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table, TableId, Timestamp,
-    Verdict, limits, log_entry, mutated,
+    OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table, Timestamp, Verdict,
+    limits, log_entry, mutated,
 };
 use jeton_wal::disk::Disk;
 use jeton_wal::{Batch, Slot};
@@ -158,9 +158,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 self.memory.needs_batch = 0;
                 let (needs_batch, response) = match request {
                     Request::Read { cell } => self.read(catalog, cell, now),
-                    Request::Recall { table, id: op_id, partition: _ } => {
-                        self.recall(catalog, (*table, op_id, id), now)
-                    }
+                    Request::Recall { cell, id, key } => self.recall(catalog, (cell, id, *key), now),
                     Request::PreparedBranches { .. } => self.prepared_branches(id),
                     _ if size + ENTRY_HEAD_MAX > self.entry_bytes_max => {
                         let refusal = EngineError::Storage(format!(
@@ -281,13 +279,12 @@ impl<V: Values, D: Disk> Shard<V, D> {
     fn recall(
         &mut self,
         catalog: &Catalog,
-        (table, id, partition): (TableId, &OpId, PartitionId),
+        (cell, id, key): (&Cell, &OpId, IdKey),
         now: Timestamp,
     ) -> (u64, Response) {
-        let owned = owned(&mut self.partitions, partition);
-        let status = match catalog.get(table) {
+        let owned = owned(&mut self.partitions, cell.partition());
+        let status = match catalog.get(cell.table()) {
             Some(table) => {
-                let key = self.secret.id_key(table.id, id, &mut self.scratch).in_partition(partition);
                 let now = owned.partition.time().max(now);
                 let status = owned.partition.id_status(now, table, id, key, &mut self.memory);
                 // Neither filter nor session knows the batch of an id: use the latest of the partition.
@@ -296,7 +293,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 }
                 status
             }
-            None => Err(EngineError::NoSuchTable(table.to_string())),
+            None => Err(EngineError::NoSuchTable(cell.table().to_string())),
         };
         (self.memory.needs_batch, Response::Recalled(status))
     }

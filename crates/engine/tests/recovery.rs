@@ -13,8 +13,8 @@ use jeton_core::{
     Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, OpId, Operation,
     OperationDecision, OperationResult, Secret, TableId, TableSettings, Timestamp, Value, Values, log_entry,
 };
-use jeton_engine::{Engine, EngineError, OperationOutcome, Options, find, replay_log};
-use jeton_wal::{Batch, LogId, Slot};
+use jeton_engine::{BlobStore, Engine, EngineError, OperationOutcome, Options, find, replay_log};
+use jeton_wal::{Batch, Blob, LogId, Slot};
 
 const ROWS: u64 = 100;
 
@@ -50,6 +50,20 @@ fn copy(from: &Path, to: &Path) {
         } else {
             std::fs::copy(entry.path(), target).unwrap();
         }
+    }
+}
+
+/// The ids of version 1 have other keys: a store that opened would count them twice.
+#[test]
+fn a_store_of_another_version_does_not_open() {
+    for (version, advice) in [(1, "could count twice"), (3, "run the later version")] {
+        let scenario = Scenario::new();
+        let bytes = [&[version][..], &SECRET].concat();
+        scenario.log.put_blob("store", &Blob { version: 1, bytes: bytes.clone().into() }).unwrap();
+        let Err(error) = find(&*scenario.log, &scenario.stores, &[], || SECRET) else { panic!("it opened") };
+        assert!(error.to_string().contains(&format!("has version {version}")), "{error}");
+        assert!(error.to_string().contains(advice), "{error}");
+        assert_eq!(scenario.log.get_blob("store").unwrap().unwrap().bytes, bytes);
     }
 }
 

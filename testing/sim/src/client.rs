@@ -34,12 +34,25 @@ pub fn cells(secret: &Secret, table: u32) -> Vec<Cell> {
     rows.flat_map(|row| COLUMNS.iter().map(|column| cell(secret, table, row, column))).collect()
 }
 
+/// Whether two rows of the first table share a partition.
+pub fn rows_share_partition(secret: &Secret) -> bool {
+    let [one, other, ..] = ADD_ONLY_ROWS.map(|row| secret.partition(TableId(1), row.as_bytes()));
+    one == other
+}
+
 fn cell(secret: &Secret, table: u32, row: &str, column: &str) -> Cell {
     let column = Column::parse(column.as_bytes()).unwrap_or_default();
     Cell::new(secret, TableId(table), row.as_bytes(), &column).expect("the row is short")
 }
 
 impl Client {
+    /// The next sequenced id of its present epoch.
+    pub fn next_number(&mut self, table: u32) -> OpId {
+        let (epoch, seq) = self.sessions.entry(table).or_insert((1, 0));
+        *seq += 1;
+        OpId::sequenced(&self.name, *epoch, *seq).expect("the id is within all limits")
+    }
+
     pub fn new(number: usize, rng: &mut Rng) -> Self {
         let behind = if rng.one_in(3) { rng.below(4_000) } else { rng.below(20) };
         Self { name: format!("c{number}"), lossy: rng.one_in(3), behind, ..Self::default() }

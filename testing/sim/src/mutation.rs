@@ -75,6 +75,7 @@ mutations! {
     OverBeforeStored, "an expired value is dropped while the log has a later expiry time", ["opening", "history", "reads"], 800;
     ForgetRefusals, "a refusal by a bound is not recorded", ["recount"], 40;
     IgnorePayload, "another payload under a known id gets the first result", ["answers"], 20;
+    ScopeIgnoresRow, "an id that was used for one row is known for all rows", ["answers"], 40;
     IgnoreEpochs, "a fenced epoch is accepted", ["recount"], 100;
     LargeEpochs, "an epoch far ahead of the store clock is accepted", ["recount"], 40;
     FloorNotStored, "a restart loses the epochs of expired clients", ["recount"], 200;

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::checkers::{answers, counting, reads, refusals};
-use crate::client::{Client, is_add_only};
+use crate::client::{Client, is_add_only, rows_share_partition};
 use crate::clock::SimClock;
 use crate::event::Event;
 use crate::model::Model;
@@ -75,7 +75,13 @@ impl Simulation {
         let profile = Profile::draw(&mut rng);
         let mut secret = [0; 16];
         secret[..8].copy_from_slice(&rng.draw().to_le_bytes());
-        secret[8..].copy_from_slice(&rng.draw().to_le_bytes());
+        let mut rest = rng.draw();
+        secret[8..].copy_from_slice(&rest.to_le_bytes());
+        // An id is used for several rows: some of them share a partition.
+        while !rows_share_partition(&Secret::new(secret)) {
+            rest = rest.wrapping_add(1);
+            secret[8..].copy_from_slice(&rest.to_le_bytes());
+        }
         let disk = FaultDisk::new();
         let mut model = Model::new(Secret::new(secret));
         for (number, settings) in profile.tables.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! The workload of clients: new operations, retries, duplicates, other payloads, reads.
 
-use jeton_core::{Cell, MissingIdPolicy, OpId, Operation};
+use jeton_core::limits::SESSION_WINDOW;
+use jeton_core::{Cell, Change, Format, MissingIdPolicy, OpId, Operation};
 
 use crate::checkers::reads::ReadStart;
 use crate::client::{self, is_add_only};
@@ -11,6 +12,9 @@ use crate::violation::Checked;
 
 impl Simulation {
     pub(crate) fn send_request(&mut self, rng: &mut Rng) {
+        if rng.one_in(1_500) {
+            return self.fill_session(rng);
+        }
         if rng.one_in(6) {
             return self.step_branches(rng);
         }
@@ -26,9 +30,52 @@ impl Simulation {
             // Of an operation in flight, or of one answered earlier.
             let variant = self.variant(op, rng);
             self.attempt(op, variant, rng);
+        } else if rng.one_in(12)
+            && let Some(op) = self.pick_op(rng, |op| op.id().is_some())
+        {
+            self.send_for_another_row(op, rng);
         } else {
             self.send_new(rng);
         }
+    }
+
+    /// One more operation of a client than a session records: the first number is superseded.
+    fn fill_session(&mut self, rng: &mut Rng) {
+        let sequenced = |table: &u32| {
+            let table = self.model.table(*table);
+            table.created && table.settings.formats.contains(Format::Sequenced)
+        };
+        let Some(table) = (1..=self.model.tables.len() as u32).find(sequenced) else { return };
+        let (client, cell) =
+            (rng.index(self.clients.len()), client::cells(&self.model.secret, table).swap_remove(0));
+        self.note(format!("{} fills its session", self.clients[client].name));
+        for _ in 0..=SESSION_WINDOW {
+            let id = Some(self.clients[client].next_number(table));
+            let operation = Operation::single(id, cell.clone(), Change::Add(1)).expect("within all limits");
+            let op = self.model.add(Op::new(operation));
+            self.attempt(op, 0, rng);
+            // The queues are shorter.
+            if let Some(process) = &mut self.process {
+                (0..process.shards()).for_each(|shard| process.poll(shard));
+            }
+        }
+    }
+
+    /// A new operation with the id of an earlier one, for another row: an operation of its own.
+    fn send_for_another_row(&mut self, op: usize, rng: &mut Rng) {
+        let (table, id) = (self.model.ops[op].table(), self.model.ops[op].id().cloned());
+        let operation = client::operation(&self.model.secret, table, (id, self.clock.wall_millis()), rng);
+        if self.model.find(&operation).is_some() {
+            return;
+        }
+        self.note(format!(
+            "operation {} with the id of operation {op}: {}",
+            self.model.ops.len(),
+            shown(&operation)
+        ));
+        let op = self.model.add(Op::new(operation));
+        self.stats.count("operation with the id of another row");
+        self.attempt(op, 0, rng);
     }
 
     /// Mostly the first payload; sometimes another one, if the id was acknowledged.

@@ -127,7 +127,7 @@ class BaseClient(Generic[OutcomeT, ManyT, ValueT, StatusT]):
     def add_many(
         self, changes: Changes, *, id: Optional[str] = None, deadline: Optional[float] = None
     ) -> ManyT:
-        """Adds to several counters of one partition, all or none."""
+        """Adds to several counters with the same hash tag, such as `{user7}spent` and `{user7}left`, all or none."""
         return self._write(lambda id: commands.add_many(changes, id), commands.parse_many, id, deadline)
 
     def set(
@@ -154,10 +154,13 @@ class BaseClient(Generic[OutcomeT, ManyT, ValueT, StatusT]):
         return self._execute(commands.get(key), None, commands.parse_stored_value, deadline)
 
     def operation(
-        self, id: str, *, table: Optional[str] = None, deadline: Optional[float] = None
+        self, key: Key, id: str, *, deadline: Optional[float] = None
     ) -> StatusT:
-        """Reads the status of an operation by its id, in the default table or another."""
-        return self._execute(commands.operation(id, table), None, commands.parse_operation_status, deadline)
+        """Reads the status of an operation by its key and its id.
+
+        An id counts once for each key, or for all keys of a table with the same hash tag.
+        """
+        return self._execute(commands.operation(key, id), None, commands.parse_operation_status, deadline)
 
     def _write(
         self,

@@ -74,8 +74,6 @@ class OperationStatus:
     values: Optional[List[Optional[int]]] = None
     #: For a known id: when it was decided, in milliseconds since 1970.
     millis: Optional[int] = None
-    #: For an id that was used for rows of several partitions: the status in each.
-    several: Optional[List[OperationStatus]] = None
 
 
 class UnexpectedReply(Exception):
@@ -155,11 +153,8 @@ def get(key: Key) -> bytes:
     return command([b"JGET", as_key(key)])
 
 
-def operation(id: str, table: Optional[str]) -> bytes:
-    words = [b"JOP", as_id(id)]
-    if table is not None:
-        words += [b"TABLE", table.encode()]
-    return command(words)
+def operation(key: Key, id: str) -> bytes:
+    return command([b"JOP", as_key(key), as_id(id)])
 
 
 _WORDS = {
@@ -216,8 +211,6 @@ def parse_stored_value(reply: Any) -> Union[int, bytes, None]:
 
 def parse_operation_status(reply: Any) -> OperationStatus:
     if isinstance(reply, list) and reply:
-        if isinstance(reply[0], list):
-            return OperationStatus("known", several=[parse_operation_status(one) for one in reply])
         if len(reply) == 1 and reply[0] in ("unknown", "forgotten", "probably-seen"):
             return OperationStatus(reply[0])
         if len(reply) == 3 and reply[0] in ("applied", "refused") and isinstance(reply[1], list):

@@ -152,7 +152,7 @@ class Outbox:
         return self._store(f"add {delta} to {key!r}", id, lambda id: commands.add(key, delta, id, min, max))
 
     def add_many(self, changes: Changes, *, id: Optional[str] = None) -> str:
-        """Stores an addition to several counters of one partition, all or none."""
+        """Stores an addition to several counters with the same hash tag, all or none."""
         listed = commands.pairs(changes)
         what = " and ".join(f"add {delta} to {key!r}" for key, delta in listed)
         return self._store(what, id, lambda id: commands.add_many(listed, id))

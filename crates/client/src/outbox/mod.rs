@@ -176,7 +176,7 @@ impl Outbox {
         self.entry(Write::add(key, delta))
     }
 
-    /// An addition to several counters of one partition, all or none.
+    /// An addition to several counters with the same hash tag, all or none.
     pub fn add_many<K: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (K, i64)>) -> OutboxEntry<'_> {
         self.entry(Write::add_many(changes))
     }

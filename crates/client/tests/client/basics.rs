@@ -41,12 +41,12 @@ async fn every_call_works() {
     client.put("name", b"a\r\nb").await.unwrap();
     assert_eq!(client.get("name").await.unwrap(), Some(StoredValue::Bytes(b"a\r\nb".to_vec())));
 
-    let status = client.operation(&outcome.id).await.unwrap();
+    let status = client.operation("clicks", &outcome.id).await.unwrap();
     assert!(
         matches!(status, OperationStatus::Known { applied: true, ref values, .. } if values == &[Some(5)]),
         "{status:?}"
     );
-    assert_eq!(client.operation(&client.new_id()).await.unwrap(), OperationStatus::Unknown);
+    assert_eq!(client.operation("clicks", &client.new_id()).await.unwrap(), OperationStatus::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,7 +83,7 @@ async fn every_server_error_is_mapped() {
     assert!(client.add("fast/a", 1).await.unwrap().relaxed);
     let id = client.add("fast/a", 1).await.unwrap().id;
     assert!(matches!(
-        client.operation(&id).table("fast").await.unwrap(),
+        client.operation("fast/a", &id).await.unwrap(),
         OperationStatus::Known { applied: true, .. }
     ));
 }

@@ -237,7 +237,7 @@ async fn a_hedge_wins_over_a_silent_server() {
     let outcome = client.add("a", 1).await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(30), "the client waited for the silent server");
     assert_eq!((outcome.value, requests.len()), (Some(1), 1));
-    let known = client.operation(&outcome.id).await.unwrap();
+    let known = client.operation("a", &outcome.id).await.unwrap();
     assert!(matches!(known, OperationStatus::Known { applied: true, .. }), "{known:?}");
 }
 

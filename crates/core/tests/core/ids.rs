@@ -167,7 +167,7 @@ fn formats_have_the_names_that_settings_use() {
 }
 
 #[test]
-fn keys_depend_on_format_table_and_time() {
+fn keys_depend_on_routing_key_format_and_time() {
     let bits = 0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F;
     let ids = [
         OpId::Uuid7(bits),
@@ -180,13 +180,16 @@ fn keys_depend_on_format_table_and_time() {
         sequenced("a", 2, 1),
         opaque("a"),
     ];
-    let key = |table, id: &OpId| SECRET.id_key(TableId(table), id, &mut Vec::new());
-    for (at, id) in ids.iter().enumerate() {
-        assert_ne!(key(1, id), key(2, id));
-        for other in &ids[..at] {
-            assert_ne!(key(1, id), key(1, other), "{id} and {other}");
-        }
-    }
+    let key = |table, row: &str, id: &OpId| {
+        let cell = Cell::new(&SECRET, TableId(table), row.as_bytes(), &Column::unnamed()).unwrap();
+        SECRET.id_key(&cell, id, &mut Vec::new())
+    };
+    let places = [(1, "a"), (2, "a"), (1, "b"), (1, "a\0"), (1, "a\0\u{5}")];
+    let pairs = places.iter().flat_map(|place| ids.iter().map(move |id| (place, id)));
+    let keys: std::collections::BTreeMap<_, _> =
+        pairs.map(|((table, row), id)| (key(*table, row, id), (row, id))).collect();
+    assert_eq!(keys.len(), places.len() * ids.len());
+    assert_eq!(key(1, "{a}x", &ids[0]), key(1, "a", &ids[0]));
 }
 
 fn any_id() -> impl Strategy<Value = OpId> {

@@ -13,5 +13,6 @@ mod ids;
 mod operation_outcomes;
 mod range_limits;
 mod replay;
+mod scopes;
 mod sessions;
 mod store_clock;

@@ -238,13 +238,17 @@ fn an_overflowing_sum_violates_the_bound_on_its_side() {
 }
 
 #[test]
-fn changes_in_several_partitions_or_tables_are_refused() {
-    let (here, there) = apart();
+fn changes_of_several_routing_keys_or_tables_are_refused() {
+    let here = cell("0");
     let add_to = |cells: [Cell; 2]| Operation::batch(None, cells.map(|cell| (cell, Change::Add(1))).to_vec());
-    let error = add_to([here.clone(), there]).unwrap_err();
-    assert_eq!(error, OperationError::SeveralPartitions);
-    let why = error.to_string();
-    assert!(why.contains("one partition") && why.contains("row") && why.contains("transaction"), "{why}");
+    // Whether they share a partition or not.
+    for there in [apart().1, together(2)[1].clone()] {
+        let error = add_to([here.clone(), there]).unwrap_err();
+        assert_eq!(error, OperationError::SeveralRoutingKeys);
+        let why = error.to_string();
+        assert!(why.contains("hash tag, as {user7}spent") && why.contains("transaction"), "{why}");
+    }
+    assert!(add_to([cell("{a}0"), cell("1{a}")]).is_ok());
 
     let elsewhere = (1..)
         .map(|n: u32| Cell::new(&SECRET, TableId(2), &n.to_be_bytes(), &Column::unnamed()).unwrap())

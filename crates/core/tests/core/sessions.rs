@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jeton_core::codec::Write as _;
+
 use crate::common::*;
 
 /// The lease of `settings()`.
@@ -30,30 +32,54 @@ fn operations_count_in_any_order_and_each_once() {
 }
 
 #[test]
-fn the_window_ends_exactly_at_its_low_water_mark() {
-    let mut world = world();
+fn a_full_session_drops_its_lowest_number() {
+    let (mut world, window) = (world(), SESSION_WINDOW as u64);
     let first = world.add(&sequenced("till", 1, 10), 1).fresh().answer;
-    let high = 10 + SESSION_WINDOW - 1;
-    world.add(&sequenced("till", 1, high), 1).applied();
-    // 10 is the lowest number of the window; 9 is below it, though it was never used.
+    (11..10 + window).for_each(|seq| drop(world.add(&sequenced("till", 1, seq), 1).applied()));
+    // All results are recorded, but there is no room for a number below the lowest.
     assert_eq!(world.add(&sequenced("till", 1, 10), 1).replayed(), first);
-    assert_eq!(world.add(&sequenced("till", 1, 9), 1).rejected(), Rejection::Superseded { low_water: 10 });
-    world.add(&sequenced("till", 1, 11), 1).applied();
-    // One more moves the low-water mark.
-    world.add(&sequenced("till", 1, high + 1), 1).applied();
-    assert_eq!(world.add(&sequenced("till", 1, 10), 1).rejected(), Rejection::Superseded { low_water: 11 });
-    world.add(&sequenced("till", 1, 11), 1).replayed();
+    assert_eq!(world.add(&sequenced("till", 1, 9), 1).rejected(), Rejection::Superseded { low_water: 11 });
+    world.add(&sequenced("till", 1, 10 + window), 1).applied();
+    for mut world in [world.replayed(), world] {
+        let dropped = world.add(&sequenced("till", 1, 10), 1).rejected();
+        assert_eq!(dropped, Rejection::Superseded { low_water: 12 });
+        world.add(&sequenced("till", 1, 11), 1).replayed();
+    }
+}
+
+/// Gaps close nothing: only results take room.
+#[test]
+fn a_late_number_counts_while_there_is_room() {
+    let mut world = world();
+    for (seq, count) in [u64::MAX, 1_000, 1, 500].into_iter().zip(1..) {
+        assert_eq!(world.add(&sequenced("till", 1, seq), 1).applied(), count);
+        world.add(&sequenced("till", 1, seq), 1).replayed();
+    }
 }
 
 #[test]
-fn the_largest_sequence_numbers_work() {
-    let mut world = world();
-    let (epoch, low_water) = (START + SKEW, u64::MAX - SESSION_WINDOW + 1);
-    world.add(&sequenced("till", epoch, u64::MAX), 1).applied();
-    world.add(&sequenced("till", epoch, u64::MAX), 1).replayed();
-    world.add(&sequenced("till", epoch, low_water), 1).applied();
-    let below = world.add(&sequenced("till", epoch, low_water - 1), 1).rejected();
-    assert_eq!(below, Rejection::Superseded { low_water });
+fn one_number_for_many_rows_counts_once_for_each() {
+    for seq in [5, u64::MAX] {
+        let (mut world, id) = (world(), sequenced("till", 1, seq));
+        let rows = together(SESSION_WINDOW + 2);
+        let (stored, beyond) = rows.split_at(SESSION_WINDOW);
+        let mut add = |id: &OpId, cell: &Cell| world.change_cell(id, cell, Change::Add(1));
+        stored.iter().for_each(|cell| assert_eq!(add(&id, cell).applied(), 1));
+        for cell in beyond {
+            let low_water = seq.saturating_add(1);
+            assert_eq!(add(&id, cell).rejected(), Rejection::Superseded { low_water });
+        }
+        stored.iter().for_each(|cell| drop(add(&id, cell).replayed()));
+        if seq < u64::MAX {
+            // All results of the lowest number are dropped at once, so none of its rows counts again.
+            add(&sequenced("till", 1, seq + 1), &rows[0]).applied();
+            rows.iter().for_each(|cell| drop(add(&id, cell).rejected()));
+            add(&sequenced("till", 1, seq + 1), &rows[0]).replayed();
+        }
+        assert_eq!(world.replayed().partitions, world.partitions);
+        world.checkpoint();
+        assert_eq!(world.recovered().partitions, world.partitions);
+    }
 }
 
 #[test]
@@ -336,24 +362,32 @@ fn damaged_rows_are_refused() {
     for tables in [[1, 1], [2, 1]] {
         assert!(Partition::decode(id, &[3, 0, 2, tables[0], 9, tables[1], 5]).is_err(), "{tables:?}");
     }
-    // Numbers that do not rise, or are above the highest: epoch, high, time, lease, count, then number and
-    // result.
-    for numbers in [[2, 2], [2, 1], [1, 9]] {
+    // Numbers that do not rise, that were dropped, and too many: epoch, dropped, time, lease, count, then number, hash
+    // and result.
+    let row = |numbers: &[u64]| {
         let answer = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 0];
-        let mut row = vec![1, 3, 0, 0, 2];
+        let mut row = vec![1, 3, 0, 0];
+        row.put_varint(numbers.len() as u64);
         for number in numbers {
-            row.extend_from_slice(&[number, answer.len() as u8]);
-            row.extend_from_slice(&answer);
+            row.put_varint(*number);
+            row.put_u64(0);
+            row.put_bytes(&answer);
         }
-        assert!(empty.sessions().restore(client.clone(), &row).is_err(), "{numbers:?}");
+        row
+    };
+    let many: Vec<u64> = (4..4 + SESSION_WINDOW as u64 + 1).collect();
+    for (numbers, valid) in
+        [(&[4, 4][..], false), (&[5, 4], false), (&[3, 9], false), (&many, false), (&many[1..], true)]
+    {
+        assert_eq!(empty.sessions().restore(client.clone(), &row(numbers)).is_ok(), valid, "{numbers:?}");
     }
 }
 
 /// Events of sessions. Times are in milliseconds.
 #[derive(Debug, Clone)]
 enum Event {
-    /// Client, epoch and sequence number.
-    Submit(u8, u64, u64),
+    /// Client, epoch, sequence number and row: two rows share a partition, the third is in another.
+    Submit(u8, u64, u64, usize),
     /// Repeats the operation that was submitted this many events ago.
     Retry(usize),
     Wait(u64),
@@ -367,11 +401,12 @@ fn any_late_epoch() -> impl Strategy<Value = u64> {
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
-    let seqs = prop_oneof![1..6u64, 1..600u64, SESSION_WINDOW - 2..SESSION_WINDOW + 8];
+    let seqs = prop_oneof![1..6u64, 1..600u64, 254..264u64];
     prop_oneof![
-        12 => (0..4u8, 0..6u64, seqs).prop_map(|(client, epoch, seq)| Event::Submit(client, epoch, seq)),
-        2 => (0..4u8, any_late_epoch(), 1..6u64)
-            .prop_map(|(client, epoch, seq)| Event::Submit(client, epoch, seq)),
+        12 => (0..4u8, 0..6u64, seqs, 0..3usize)
+            .prop_map(|(client, epoch, seq, row)| Event::Submit(client, epoch, seq, row)),
+        2 => (0..4u8, any_late_epoch(), 1..6u64, 0..3usize)
+            .prop_map(|(client, epoch, seq, row)| Event::Submit(client, epoch, seq, row)),
         8 => (1..30usize).prop_map(Event::Retry),
         4 => prop_oneof![0..100u64, 0..2 * LEASE].prop_map(Event::Wait),
         1 => prop::sample::select(vec![1, LEASE / 2, 4 * LEASE]).prop_map(Event::Lease),
@@ -393,11 +428,12 @@ proptest! {
         let numbered = TableSettings { formats: Formats::only(Format::Sequenced), ..settings() };
         let mut world = World::new(numbered.clone());
         world.session_bytes_max = session_bytes_max;
+        let rows = [&together(2)[..], &[apart().1]].concat();
         let (mut applied, mut submitted, mut epochs) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         let mut millis = 0;
         for event in events {
-            let (client, epoch, seq) = match event {
-                Event::Submit(client, epoch, seq) => (client, epoch + millis / (20 * LEASE), seq),
+            let (client, epoch, seq, row) = match event {
+                Event::Submit(client, epoch, seq, row) => (client, epoch + millis / (20 * LEASE), seq, row),
                 Event::Retry(back) if back <= submitted.len() => submitted[submitted.len() - back],
                 Event::Retry(_) => continue,
                 Event::Wait(more) => {
@@ -415,12 +451,13 @@ proptest! {
                     continue;
                 }
             };
-            submitted.push((client, epoch, seq));
-            let verdict = world.add(&sequenced(&format!("client-{client}"), epoch, seq), 1);
-            match (applied.get(&(client, epoch, seq)), verdict) {
+            submitted.push((client, epoch, seq, row));
+            let id = sequenced(&format!("client-{client}"), epoch, seq);
+            let verdict = world.change_cell(&id, &rows[row], Change::Add(1));
+            match (applied.get(&(client, epoch, seq, row)), verdict) {
                 (None, Verdict::Fresh(decision)) => {
                     prop_assert!(epoch <= START + millis + SKEW, "epoch {} accepted at {}", epoch, millis);
-                    applied.insert((client, epoch, seq), decision.answer);
+                    applied.insert((client, epoch, seq, row), decision.answer);
                     epochs.insert(epoch);
                 }
                 (Some(first), Verdict::Replay(again)) => prop_assert_eq!(first, &again),
@@ -436,14 +473,16 @@ proptest! {
                     prop_assert!(!above, "a session of epoch {} is refused: {:?}", epoch, rejection);
                 }
                 (first, verdict) => {
-                    prop_assert!(false, "{:?} was {:?} and now is {:?}", (client, epoch, seq), first, verdict);
+                    prop_assert!(false, "{:?} was {:?} and now is {:?}", (id, row), first, verdict);
                 }
             }
         }
         // An unknown client can begin with the current time.
-        let unknown = world.add(&sequenced("unknown", START + millis, 1), 1);
-        let fresh = is_fresh(&unknown);
-        prop_assert!(fresh || session_bytes_max < SESSION_BYTES_MAX, "{:?}", unknown);
-        prop_assert_eq!(world.counter("a"), applied.len() as i64 + i64::from(fresh));
+        let unknown = sequenced("unknown", START + millis, 1);
+        let fresh = |cell: &&Cell| is_fresh(&world.change_cell(&unknown, cell, Change::Add(1)));
+        let fresh = rows.iter().filter(fresh).count();
+        prop_assert!(fresh == rows.len() || session_bytes_max < SESSION_BYTES_MAX);
+        let counter = |cell| world.store.values.get(cell).map_or(0, |value| value.counter().unwrap());
+        prop_assert_eq!(rows.iter().map(counter).sum::<i64>(), (applied.len() + fresh) as i64);
     }
 }

@@ -94,7 +94,7 @@ impl From<PrepareError> for Problem {
 impl From<OperationError> for Problem {
     fn from(error: OperationError) -> Self {
         let code = match error {
-            OperationError::SeveralPartitions => ErrorCode::SeveralPartitions,
+            OperationError::SeveralRoutingKeys => ErrorCode::SeveralRoutingKeys,
             OperationError::Id(_) => ErrorCode::IdInvalid,
             _ => ErrorCode::BadOperation,
         };

@@ -2,7 +2,7 @@
 
 use jeton_auth::Right;
 use jeton_core::limits::CHANGES_MAX;
-use jeton_core::{Cell, Change, IdStatus, Operation, OperationError, Table};
+use jeton_core::{Cell, Change, Column, IdStatus, Operation, OperationError, Table};
 use jeton_engine::OperationOutcome;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,6 +11,7 @@ use super::change_body::{ChangeBody, ChangeKind};
 use super::json;
 use super::outcome_body::Outcomes;
 use super::problem::{HttpResult, Problem};
+use super::query::Query;
 use super::request_context::RequestContext;
 
 /// Several changes under one id, applied atomically.
@@ -26,26 +27,26 @@ pub struct OperationBody {
     pub changes: Vec<ChangeBody>,
 }
 
-/// The status of an id.
+/// The status of an id for a row.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057", "table": "clicks", "state": "taken", "operations": [
+#[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057", "table": "clicks", "state": "taken", "operation":
     {"values": [7], "values_text": ["7"], "applied": true, "replayed": true, "partition": 12, "slot": 42,
      "time": "2026-11-16T07:40:12.000Z", "mode": "exact", "durability": "strict"}
-]}))]
+}))]
 pub struct IdBody {
     id: String,
     table: String,
     /// taken: the operation has a result. not-taken: the id is not known yet. probably-taken: a probabilistic
     /// table reports the id as known. forgotten: the id is older than the window, and may have been counted.
     state: &'static str,
-    /// The results: one, unless the id was used in several partitions.
-    operations: Vec<Outcomes>,
+    /// The result of a taken id.
+    operation: Option<Outcomes>,
 }
 
 /// Applies several changes under one id atomically.
 ///
-/// The changes must be in one partition: columns of one row always are, and so are rows with the same text in
-/// braces, such as `{user7}spent` and `{user7}left`. If a bound refuses one of the changes, none is applied,
+/// The changes are in one row, or in rows with the same hash tag: the text in braces of `{user7}spent` and
+/// `{user7}left`. The id counts once for that row or hash tag. If a bound refuses one of the changes, none is applied,
 /// and the refusal is stored under the id.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/operations", operation_id = "operate", tag = "operations", request_body = OperationBody,
@@ -90,55 +91,60 @@ fn change(request: &RequestContext, table: &Table, step: ChangeBody) -> Result<(
     Ok((cell, parsed.change))
 }
 
-/// Returns the status of an id.
+/// Returns the status of an id for a row.
 ///
-/// For clients that lost a response and do not want to retry, and for support.
+/// An id counts once for each row, or for all rows with the same hash tag. For clients that lost a response and do
+/// not want to retry, and for support.
 #[utoipa::path(
     get, path = "/v1/tables/{table}/operations/{id}", operation_id = "readOperation", tag = "operations",
     params(("table" = String, Path, description = "The table."),
-        ("id" = String, Path, description = "The id, percent-encoded.")),
+        ("id" = String, Path, description = "The id, percent-encoded."),
+        ("row" = String, Query, description = "The row of the operation, or another row with its hash tag.")),
     responses((status = 200, body = IdBody, description = "The status."))
 )]
 pub async fn get(request: RequestContext) -> HttpResult {
     let (table, id) = (request.table_name()?, request.text_part(4)?);
-    look_up(&request, &table, &id).await
+    look_up(&request, &table, &id, &request.query(&["row"])?).await
 }
 
-/// Returns the status of an id, with the table in the query; the default table without it.
+/// Returns the status of an id for a row, with the table in the query; the default table without it.
 #[utoipa::path(
     get, path = "/v1/operations/{id}", operation_id = "readOperationOf", tag = "operations",
     params(("id" = String, Path, description = "The id, percent-encoded."),
-        ("table" = Option<String>, Query, description = "The table.")),
+        ("table" = Option<String>, Query, description = "The table."),
+        ("row" = String, Query, description = "The row of the operation, or another row with its hash tag.")),
     responses((status = 200, body = IdBody, description = "The status."))
 )]
 pub async fn get_by_query(request: RequestContext) -> HttpResult {
-    let query = request.query(&["table"])?;
+    let query = request.query(&["table", "row"])?;
     let table = query.text("table")?.unwrap_or(&request.service().options.default_table).to_owned();
     let id = request.text_part(2)?;
-    look_up(&request, &table, &id).await
+    look_up(&request, &table, &id, &query).await
 }
 
-async fn look_up(request: &RequestContext, name: &str, id: &str) -> HttpResult {
+async fn look_up(request: &RequestContext, name: &str, id: &str, query: &Query) -> HttpResult {
     request.may(name, Right::Read)?;
     request.spend(1)?;
     let table = request.service().engine.table(name)?;
     let id = table.settings().formats.parse(id)?;
-    let found = request.app.in_time(request.service().engine.operation(&table, &id)).await??;
-    let is = |matches: fn(&IdStatus) -> bool| found.iter().any(|(_, status)| matches(status));
-    let state = if is(|status| matches!(status, IdStatus::Yes(_))) {
-        "taken"
-    } else if is(|status| matches!(status, IdStatus::Probably)) {
-        "probably-taken"
-    } else if is(|status| matches!(status, IdStatus::Forgotten)) {
-        "forgotten"
-    } else {
-        "not-taken"
+    let Some(row) = query.one("row")? else {
+        return Err(Problem::bad_request(
+            "The query needs `row`: an id counts once for each row or hash tag.",
+        ));
     };
-    let results = found.into_iter().filter_map(|(partition, status)| match status {
-        IdStatus::Yes(result) => Some((partition, OperationOutcome::Replayed(result))),
+    let cell = request.service().engine.cell(&table, row, &Column::unnamed())?;
+    let partition = cell.partition();
+    let status = request.app.in_time(request.service().engine.operation(cell, id.clone())).await??;
+    let state = match status {
+        IdStatus::Yes(_) => "taken",
+        IdStatus::Probably => "probably-taken",
+        IdStatus::Forgotten => "forgotten",
+        IdStatus::No => "not-taken",
+    };
+    let operation = match status {
+        IdStatus::Yes(result) => Some(Outcomes::of(&table, partition, &OperationOutcome::Replayed(result))),
         _ => None,
-    });
-    let operations = results.map(|(partition, reply)| Outcomes::of(&table, partition, &reply)).collect();
-    let body = IdBody { id: id.to_string(), table: table.name.clone(), state, operations };
+    };
+    let body = IdBody { id: id.to_string(), table: table.name.clone(), state, operation };
     Ok(json::ok(&body))
 }

@@ -128,13 +128,13 @@ commands! {
     "JADD" -3 WRITE ONE, "jeton", Kind::WithId(IdCommand::Add), "Adds to a counter, once for each id.";
     "JDEL" -2 WRITE ONE, "jeton", Kind::WithId(IdCommand::Delete), "Deletes a key, once for each id.";
     "JGET" 2 READ ONE, "jeton", Kind::WithId(IdCommand::Get), "Reads a key: a counter as an integer.";
-    "JMADD" -5 WRITE_LARGE (3, -1, 2), "jeton", Kind::WithId(IdCommand::AddMany), "Adds to many counters of one partition, once for each id.";
-    "JOP" -2 READ_SLOW NONE, "jeton", Kind::WithId(IdCommand::Operation), "Reports the status of an id.";
+    "JMADD" -5 WRITE_LARGE (3, -1, 2), "jeton", Kind::WithId(IdCommand::AddMany), "Adds to many counters with the same hash tag, once for each id.";
+    "JOP" -2 READ_SLOW ONE, "jeton", Kind::WithId(IdCommand::Operation), "Reports the status of an id for a key.";
     "JRESET" -2 WRITE ONE, "jeton", Kind::WithId(IdCommand::Reset), "Sets a counter to zero, once for each id.";
     "JSET" -3 WRITE ONE, "jeton", Kind::WithId(IdCommand::Set), "Sets a key, once for each id.";
     "MGET" -2 READ ALL, "string", Kind::Read, "Reads keys.";
-    "MSET" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys; all at once, if one partition has them.";
-    "MSETNX" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys of one partition, if none of them exists.";
+    "MSET" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys; all at once, if they have the same hash tag.";
+    "MSETNX" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys with the same hash tag, if none of them exists.";
     "MULTI" 1 QUEUE NONE, "transactions", Kind::Transaction, "Starts queueing commands.";
     "PERSIST" 2 WRITE_SMALL ONE, "generic", Kind::Expire, "Removes the expiry time of a key.";
     "PEXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Sets the time to live of a key, in milliseconds.";

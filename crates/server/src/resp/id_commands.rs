@@ -6,7 +6,7 @@
 //! | `JMADD ID id key delta [key delta ...]` | values, status as for `JADD` |
 //! | `JSET key value ID id`, `JRESET key ID id`, `JDEL key ID id` | value, status as for `JADD` |
 //! | `JGET key` | a counter as an integer, bytes as a bulk string, or null |
-//! | `JOP id [TABLE name]` | status of the id |
+//! | `JOP key id` | status of the id for the key |
 //!
 //! A table with relaxed durability adds a third element, `relaxed`. A probabilistic table whose filter
 //! contains the id replies `probably-seen`.
@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use jeton_auth::Right;
-use jeton_core::{Change, Durability, IdStatus, OpId, Operation, OperationResult, PartitionId, Table};
+use jeton_core::{Change, Durability, IdStatus, OpId, Operation, OperationResult, Table};
 use jeton_engine::OperationOutcome;
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
@@ -141,41 +141,20 @@ pub fn write_outcome(outcome: &OperationOutcome, relaxed: bool, many: bool, writ
     }
 }
 
-/// `JOP id [TABLE name]`: the status of an id and its first result.
+/// `JOP key id`: the status of an id that was used for a key, and its first result.
 pub async fn operation(session: &mut Session, arguments: &[Vec<u8>]) -> Result<Reply, String> {
-    let service = session.service.clone();
-    let name = match arguments {
-        [_, _] => service.options.default_table.as_str(),
-        [_, _, word, name] if word.eq_ignore_ascii_case(b"TABLE") => {
-            std::str::from_utf8(name).map_err(|_| "NOTABLE the name of a table is text".to_string())?
-        }
-        _ => return Err(SYNTAX.into()),
+    // Earlier versions took an id, and no key.
+    let [_, key, id] = arguments else { return Err("ERR syntax error: use JOP key id".into()) };
+    let key = session.resolve(key, Right::Read)?;
+    let id = parse_id(&key.table, id)?;
+    let status = session.service.engine.operation(key.cell, id).await.map_err(reply::engine_error)?;
+    let word = match status {
+        IdStatus::Yes(result) => return Ok(result_reply(&result)),
+        IdStatus::Probably => "probably-seen",
+        IdStatus::Forgotten => "forgotten",
+        IdStatus::No => "unknown",
     };
-    let table = session.table(name, Right::Read)?;
-    let id = parse_id(&table, &arguments[1])?;
-    let found = service.engine.operation(&table, &id).await.map_err(reply::engine_error)?;
-    Ok(summary(&found))
-}
-
-/// Known results take precedence over uncertain statuses.
-fn summary(found: &[(PartitionId, IdStatus)]) -> Reply {
-    let results = found.iter().filter_map(|(_, status)| match status {
-        IdStatus::Yes(result) => Some(result_reply(result)),
-        _ => None,
-    });
-    let mut results: Vec<Reply> = results.collect();
-    // An id that was used on rows of several partitions took effect once in each.
-    match results.len() {
-        0 => {}
-        1 => return results.remove(0),
-        _ => return Reply::Array(results),
-    }
-    let any = |expected: &IdStatus| found.iter().any(|(_, status)| status == expected);
-    Reply::Array(vec![Reply::Word(match () {
-        () if any(&IdStatus::Probably) => "probably-seen",
-        () if any(&IdStatus::Forgotten) => "forgotten",
-        () => "unknown",
-    })])
+    Ok(Reply::Array(vec![Reply::Word(word)]))
 }
 
 fn result_reply(result: &OperationResult) -> Reply {

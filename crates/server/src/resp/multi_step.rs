@@ -76,8 +76,10 @@ async fn change(commands: &[OwnedCommand], session: &mut Session) -> Result<Vec<
         let unpaired = spec.name.starts_with("MSET") && arguments.len().is_multiple_of(2);
         for at in spec.keys(arguments.len()).filter(|_| !unpaired) {
             let resolved = session.resolve(&arguments[at], right)?;
-            let first = cells.values().next().map(|cell| (cell.table(), cell.partition()));
-            if first.is_some_and(|first| first != (resolved.cell.table(), resolved.cell.partition())) {
+            let differs = |first: &Cell| {
+                (first.table(), first.routing_key()) != (resolved.cell.table(), resolved.cell.routing_key())
+            };
+            if cells.values().next().is_some_and(differs) {
                 return Err(CROSS.into());
             }
             cells.insert(&arguments[at], resolved.cell);
@@ -144,7 +146,7 @@ fn write(value: Option<&Value>) -> Change {
     }
 }
 
-/// `MSET`: atomic if all keys are in one partition, otherwise key by key.
+/// `MSET`: atomic if all keys have the same hash tag, otherwise key by key.
 async fn set_each(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
     if arguments.len().is_multiple_of(2) {
         return Err(reply::arity_error(b"mset"));

@@ -32,7 +32,7 @@ pub const NO_AUTH: &str = "NOAUTH Authentication required.";
 pub const OUTCOME_UNKNOWN: &str =
     "IDBUSY outcome unknown: the first attempt is not durable yet; retry with the same id";
 pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; \
-    keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
+    give them the same hash tag, as {user7}.a and {user7}.b have";
 
 impl From<&str> for Reply {
     fn from(text: &str) -> Self {
@@ -149,7 +149,7 @@ pub fn engine_error(error: impl Borrow<EngineError>) -> String {
 /// Error message for an operation that breaks a limit.
 pub fn invalid_operation(error: OperationError) -> String {
     match error {
-        OperationError::SeveralPartitions => CROSS.into(),
+        OperationError::SeveralRoutingKeys => CROSS.into(),
         other => format!("ERR {other}"),
     }
 }

@@ -81,10 +81,12 @@ fn changes_under_one_id_are_atomic() {
     assert_eq!(client.post(path, spend(7)).ok()["applied"], false);
     assert_eq!(client.value("default", "%7Bu7%7Dspent"), 7);
 
-    // At least two of the rows are in different partitions.
-    let rows: Vec<Value> = (0..20).map(|at| json!({"row": format!("r{at}"), "delta": 1})).collect();
-    let reply = client.post(path, json!({"id": uuid(), "changes": rows}));
-    reply.problem_with(400, "several-partitions", "must be in one partition");
+    // Some of the rows share a partition with `r0`, which is no reason to accept them.
+    for at in 1..1_000 {
+        let rows = json!([{"row": "r0", "delta": 1}, {"row": format!("r{at}"), "delta": 1}]);
+        let reply = client.post(path, json!({"id": uuid(), "changes": rows}));
+        reply.problem_with(400, "several-routing-keys", "must have the same hash tag, as {user7}spent");
+    }
     let inner = json!({"id": uuid(), "changes": [{"row": "a", "delta": 1, "id": "x"}]});
     let problem = client.post(path, inner).problem(400, "bad-json");
     assert_eq!(problem["detail"], "changes[0]: `id` belongs to the operation, not to one of its changes");
@@ -98,21 +100,30 @@ fn the_status_of_an_id_is_reported() {
     let (_server, mut client) = TestServer::with_table("numbered", &[Format::Sequenced]);
     let id = uuid();
     let added = client.post("/v1/tables/default/counters/c:add", json!({"delta": 3, "id": id})).ok();
-    for path in [format!("/v1/tables/default/operations/{id}"), format!("/v1/operations/{id}?table=default")]
-    {
+    for path in [
+        format!("/v1/tables/default/operations/{id}?row=c"),
+        format!("/v1/operations/{id}?table=default&row=%7Bc%7Dother"),
+    ] {
         let body = client.get(&path).ok();
         assert_members(&body, json!({"state": "taken", "id": id}));
-        let operation = &body["operations"][0];
+        let operation = &body["operation"];
         assert_members(operation, json!({"values": [3], "applied": true}));
         assert_members(operation, json!({"slot": added["slot"], "partition": added["partition"]}));
     }
-    let never = client.get(&format!("/v1/tables/default/operations/{}", uuid())).ok();
-    assert_members(&never, json!({"state": "not-taken", "operations": []}));
-    let old = client.get(&format!("/v1/operations/{}", uuid_at(millis() - 3 * 24 * 3600 * 1000))).ok();
+    for unused in [format!("{id}?row=d"), format!("{}?row=c", uuid())] {
+        let unused = client.get(&format!("/v1/tables/default/operations/{unused}")).ok();
+        assert_members(&unused, json!({"state": "not-taken", "operation": null}));
+    }
+    let old = client.get(&format!("/v1/operations/{}?row=c", uuid_at(millis() - 3 * 24 * 3600 * 1000))).ok();
     assert_eq!(old["state"], "forgotten");
     client.post("/v1/tables/numbered/counters/c:add", json!({"delta": 1, "id": "me/1/1"})).ok();
-    let body = client.get("/v1/tables/numbered/operations/me%2F1%2F1").ok();
+    let body = client.get("/v1/tables/numbered/operations/me%2F1%2F1?row=c").ok();
     assert_members(&body, json!({"state": "taken", "id": "me/1/1"}));
-    client.get("/v1/tables/default/operations/nonsense").problem(400, "id-invalid");
-    client.get(&format!("/v1/operations/{id}?table=nowhere")).problem(404, "unknown-table");
+    client.get("/v1/tables/default/operations/nonsense?row=c").problem(400, "id-invalid");
+    client.get(&format!("/v1/operations/{id}?table=nowhere&row=c")).problem(404, "unknown-table");
+    for path in [format!("/v1/tables/default/operations/{id}"), format!("/v1/operations/{id}?table=default")]
+    {
+        client.get(&path).problem_with(400, "bad-request", "needs `row`");
+    }
+    client.get(&format!("/v1/operations/{id}?row=")).problem(400, "bad-operation");
 }

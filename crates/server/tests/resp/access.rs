@@ -144,7 +144,7 @@ fn each_command_needs_its_right() {
     ]);
     let mut clients: Vec<Client> = tokens.iter().map(|token| authenticated(&server, token)).collect();
     let read = "GET a;JGET a;MGET a b;EXISTS a;TTL a;PTTL a;EXPIRETIME a;TYPE a;STRLEN a;GETRANGE a 0 1;TOUCH a;SCAN 0;DBSIZE;\
-                JOP 01980000-0000-7000-8000-000000000000";
+                JOP a 01980000-0000-7000-8000-000000000000";
     let add = "INCR a;DECR a;INCRBY a 1;DECRBY a 1;INCREX a;JADD a 1;JMADD ID x a 1";
     let admin = "SET a 1;SET a 1 XX;SETNX a 1;SETEX a 1 1;PSETEX a 1 1;MSET a 1;MSETNX a 1;GETSET a 1;GETDEL a;GETEX a;APPEND a 1;\
                  DEL a;UNLINK a;EXPIRE a 1;PEXPIRE a 1;EXPIREAT a 1;PEXPIREAT a 1;PERSIST a;JSET a 1;JRESET a;JDEL a;FLUSHALL;FLUSHDB";

@@ -61,8 +61,8 @@ fn replies_report_weaker_guarantees() {
          JSET relaxed/a 5 ID 4 => [5 applied relaxed]
          JADD relaxed/a 6 ID 1 => -IDMISMATCH *
          JADD probably/a 5 ID 1 => [5 applied]
-         JOP 1 TABLE probably => [probably-seen]
-         JOP 2 TABLE probably => [unknown]",
+         JOP probably/a 1 => [probably-seen]
+         JOP probably/a 2 => [unknown]",
     );
     for restarted in [false, true] {
         client = server.reconnect(client, restarted);

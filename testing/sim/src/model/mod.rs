@@ -11,7 +11,7 @@ pub mod value;
 
 use std::collections::HashMap;
 
-use jeton_core::{BranchLogItem, Cell, Entry, LogItem, OpId, OperationResult, Secret};
+use jeton_core::{BranchLogItem, Cell, Entry, LogItem, OpId, Operation, OperationResult, Secret};
 
 use crate::checkers::{branches, recount, time::TimeBound};
 use crate::clock::SimClock;
@@ -53,7 +53,8 @@ pub struct Model {
     pub bound: TimeBound,
     /// How often the machine was started.
     pub starts: u64,
-    ids: HashMap<(u32, OpId), usize>,
+    /// By table, routing key and id: the scope of an id.
+    ids: HashMap<(u32, Box<[u8]>, OpId), usize>,
     /// Appended and not durable.
     staged: Vec<ObservedWrite>,
 }
@@ -75,12 +76,15 @@ impl Model {
     }
 
     pub fn add(&mut self, op: Op) -> usize {
-        if let Some(id) = op.id() {
-            self.ids.insert((op.table(), id.clone()), self.ops.len());
-        }
+        self.ids.extend(scope(&op.variants[0]).map(|scope| (scope, self.ops.len())));
         self.ops.push(op);
         self.logged.push(Vec::new());
         self.ops.len() - 1
+    }
+
+    /// The operation with the id and the routing key of this one.
+    pub fn find(&self, operation: &Operation) -> Option<usize> {
+        self.ids.get(&scope(operation)?).copied()
     }
 
     pub fn table_of(&self, op: usize) -> &TableModel {
@@ -127,11 +131,12 @@ impl Model {
                 }
             };
             self.history.apply(partition, &operation, &decision.answer)?;
-            let Some(id) = operation.id() else { continue };
-            let known = self.ids.get(&(operation.table().0, id.clone()));
-            let of = known.and_then(|op| {
-                let variant = self.ops[*op].variants.iter().position(|variant| *variant == operation)?;
-                Some((*op, variant))
+            if operation.id().is_none() {
+                continue;
+            }
+            let of = self.find(&operation).and_then(|op| {
+                let variant = self.ops[op].variants.iter().position(|variant| *variant == operation)?;
+                Some((op, variant))
             });
             let Some((op, variant)) = of else {
                 return violated!(
@@ -213,4 +218,9 @@ impl Model {
         let branches = self.branches.iter().map(|branch| branch.bounds(cell));
         bounds.chain(branches).fold((0, 0), |(least, most), (sure, maybe)| (least + sure, most + maybe))
     }
+}
+
+fn scope(operation: &Operation) -> Option<(u32, Box<[u8]>, OpId)> {
+    let id = operation.id()?.clone();
+    Some((operation.table().0, operation.first_cell().routing_key().into(), id))
 }

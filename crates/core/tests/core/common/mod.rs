@@ -79,6 +79,13 @@ pub fn apart() -> (Cell, Cell) {
     (first, other.unwrap())
 }
 
+/// Rows of one partition with different routing keys; the first is `0`.
+pub fn together(count: usize) -> Vec<Cell> {
+    let home = cell("0").partition();
+    let rows = (0..).map(|n: u32| cell(&n.to_string()));
+    rows.filter(|cell| cell.partition() == home).take(count).collect()
+}
+
 pub fn every_format() -> Formats {
     Format::ALL.into_iter().fold(Formats::NONE, Formats::and)
 }
@@ -316,6 +323,15 @@ impl World {
             partition.apply_branch(item, key, &mut self.store).unwrap();
         }
         verdict
+    }
+
+    pub fn id_status(&mut self, cell: &Cell, id: &OpId) -> IdStatus {
+        self.partition(cell);
+        let (partition, key) =
+            (&self.partitions[&cell.partition()], SECRET.id_key(cell, id, &mut Vec::new()));
+        let table = self.catalog.get(TABLE).unwrap();
+        let Ok(status) = partition.id_status(self.now, table, id, key, &mut self.store);
+        status
     }
 
     pub fn change_cell(&mut self, id: &OpId, cell: &Cell, change: Change) -> Verdict {
