@@ -5,9 +5,9 @@ use jeton_resp::reply_writer::Version;
 use jeton_resp::request_parser::Command;
 
 use super::command_table::{self, COMMANDS, CommandSpec};
+use super::glob::Glob;
 use super::keyspace::integer;
 use super::reply::{self, Reply, SYNTAX};
-use super::scan::matches;
 use super::session::Session;
 use crate::metrics::Metric;
 
@@ -206,7 +206,10 @@ fn command(command: &Command<'_>) -> Result<Reply, String> {
     };
     Ok(match sub {
         "COUNT" => Reply::Integer(COMMANDS.len() as i64),
-        "LIST" => Reply::Array(COMMANDS.iter().map(name).collect()),
+        "LIST" => {
+            let filter = list_filter(command)?;
+            Reply::Array(COMMANDS.iter().filter(|spec| filter(spec)).map(name).collect())
+        }
         "INFO" => Reply::Array(specs.into_iter().map(|spec| spec.map_or(Reply::Null, describe)).collect()),
         "DOCS" => {
             let docs = |spec: &CommandSpec| {
@@ -229,6 +232,29 @@ fn command(command: &Command<'_>) -> Result<Reply, String> {
             Reply::Array(keys)
         }
     })
+}
+
+/// The filter of `COMMAND LIST [FILTERBY MODULE name|ACLCAT category|PATTERN pattern]`.
+fn list_filter(command: &Command<'_>) -> Result<Box<dyn Fn(&CommandSpec) -> bool>, String> {
+    if command.len() == 2 {
+        return Ok(Box::new(|_| true));
+    }
+    if command.len() != 5 || !command[2].eq_ignore_ascii_case(b"FILTERBY") {
+        return Err(SYNTAX.into());
+    }
+    let argument = command[4].to_ascii_lowercase();
+    match &command[3].to_ascii_uppercase()[..] {
+        // There are no modules.
+        b"MODULE" => Ok(Box::new(|_| false)),
+        b"ACLCAT" => Ok(Box::new(move |spec| {
+            spec.categories().iter().any(|category| category.as_bytes()[1..] == argument)
+        })),
+        b"PATTERN" => {
+            let pattern = Glob::parse(&argument)?;
+            Ok(Box::new(move |spec| pattern.matches(spec.name.to_ascii_lowercase().as_bytes())))
+        }
+        _ => Err(SYNTAX.into()),
+    }
 }
 
 fn describe(spec: &CommandSpec) -> Reply {
@@ -259,9 +285,12 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
         ("save", ""),
         ("timeout", "0"),
     ];
+    let compiled = |pattern: &[u8]| Glob::parse(&pattern.to_ascii_lowercase());
+    let patterns = command.iter().skip(2).map(compiled).collect::<Result<Vec<_>, _>>()?;
     // A name without wildcards is returned in the case of the request.
     let requested = |name: &str| {
-        let pattern = command.iter().skip(2).find(|at| matches(&at.to_ascii_lowercase(), name.as_bytes()))?;
+        let matching = patterns.iter().position(|pattern| pattern.matches(name.as_bytes()))?;
+        let pattern = &command[2 + matching];
         let literal = pattern.eq_ignore_ascii_case(name.as_bytes());
         Some(Reply::Bulk(if literal { pattern.to_vec() } else { name.into() }))
     };
@@ -283,7 +312,10 @@ fn info(command: &Command<'_>, session: &Session) -> String {
         ("Clients", format!("maxclients:{}", service.options.connections_max)),
         ("Persistence", "loading:0".into()),
         ("Persistence", "aof_enabled:1".into()),
-        ("Persistence", format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err"))),
+        (
+            "Persistence",
+            format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err")),
+        ),
         ("Persistence", format!("jeton_storage_error:{}", stats.last_error.unwrap_or_default())),
         ("Persistence", format!("jeton_log_bytes:{}", stats.logged_bytes)),
         ("Persistence", format!("jeton_value_bytes:{}", stats.value_bytes)),

@@ -6,6 +6,7 @@
 mod command_table;
 mod connection;
 mod connection_commands;
+mod glob;
 mod id_commands;
 mod keyspace;
 mod multi_step;
@@ -13,6 +14,7 @@ mod pipeline;
 pub(crate) mod reply;
 mod scan;
 mod session;
+mod turn;
 
 use std::future::Future;
 use std::io;

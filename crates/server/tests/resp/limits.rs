@@ -231,3 +231,15 @@ fn idle_connections_do_not_delay_active_ones() {
     drop(idle);
     eventually("idle connections are closed", || server.service().metrics.get(Metric::RespOpen) == 1);
 }
+
+#[test]
+fn long_patterns_are_rejected() {
+    let (_server, mut client) = Server::with_client();
+    assert_eq!(client.run("SET a 1"), "OK");
+    let (fits, long) = ("[a-z]*".repeat(682), "[a-z]*".repeat(683));
+    for request in ["SCAN 0 MATCH", "CONFIG GET", "COMMAND LIST FILTERBY PATTERN"] {
+        let reply = client.run(&format!("{request} {fits}"));
+        assert!(!reply.starts_with('-'), "{request}: {reply}");
+        assert_eq!(client.run(&format!("{request} {long}")), "-ERR a pattern has at most 4096 bytes");
+    }
+}
