@@ -8,6 +8,7 @@ mod change_feed;
 mod error_code;
 pub mod http;
 mod latency_histogram;
+mod log_limit;
 mod metrics;
 pub mod node;
 mod quota;

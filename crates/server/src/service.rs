@@ -17,6 +17,7 @@ use jeton_engine::{
 use tokio::sync::Notify;
 
 use crate::change_feed::{ChangeEvent, ChangeFeed};
+use crate::log_limit::LogLimit;
 use crate::metrics::{Metric, Metrics};
 use crate::quota;
 use crate::resp::Cursors;
@@ -60,6 +61,7 @@ pub struct Service {
     pub changes: ChangeFeed,
     pub transactions: Arc<Transactions>,
     pub(crate) cursors: Cursors,
+    http_on_resp: LogLimit,
     /// Locked while a backup is made.
     pub(crate) copying: Mutex<()>,
     /// Connections with a request in flight.
@@ -127,6 +129,7 @@ impl Service {
             changes: ChangeFeed::default(),
             transactions: Transactions::none(),
             cursors: Cursors::default(),
+            http_on_resp: LogLimit::default(),
             copying: Mutex::new(()),
             in_flight: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -142,6 +145,18 @@ impl Service {
     /// The time, in milliseconds since 1970.
     pub fn millis(&self) -> u64 {
         self.engine.now().as_nanos() / 1_000_000
+    }
+
+    /// Counts and logs an HTTP request to the port of RESP, which a web page may have sent.
+    pub fn report_http_on_resp(&self, peer: &str) {
+        self.metrics.add(Metric::HttpOnResp, 1);
+        if let Some(suppressed) = self.http_on_resp.permit(self.millis()) {
+            tracing::warn!(
+                peer,
+                suppressed,
+                "possible attack: closed a connection with an HTTP request to the port of RESP"
+            );
+        }
     }
 
     /// Makes connections close after their request in flight, and waits until none is in flight, at most 10

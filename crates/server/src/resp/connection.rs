@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use jeton_resp::reply_writer::Writer;
-use jeton_resp::request_parser::{Args, Limits, Parser, Progress};
+use jeton_resp::request_parser::{Args, Limits, Parser, Progress, ProtocolError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -157,6 +157,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Err(error) => {
                     self.finish().await;
+                    if error == ProtocolError::HttpRequest {
+                        self.session.service.report_http_on_resp(&self.session.peer);
+                    }
                     Writer::new(&mut self.out, self.session.version).error(&format!("ERR {error}"));
                     self.send().await?;
                     return Ok(false);

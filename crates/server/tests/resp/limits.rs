@@ -243,3 +243,31 @@ fn long_patterns_are_rejected() {
         assert_eq!(client.run(&format!("{request} {long}")), "-ERR a pattern has at most 4096 bytes");
     }
 }
+
+#[test]
+fn http_requests_are_not_executed() {
+    let (server, mut client) = Server::with_client();
+    let heads = [
+        "POST / HTTP/1.1",
+        "pOsT /",
+        "GET / HTTP/1.1",
+        "GET /a\"b HTTP/1.0",
+        "PUT /a HTTP/1.1",
+        "OPTIONS * HTTP/1.1",
+        "PRI * HTTP/2.0",
+        "host: localhost",
+        "PING\r\nHost: localhost",
+    ];
+    for head in heads {
+        let mut page = server.client();
+        page.send(format!("{head}\r\nAccept: */*\r\n\r\nSET pwned yes\r\n").as_bytes());
+        let reply = String::from_utf8(page.read_to_end()).unwrap();
+        let reply = reply.strip_prefix("+PONG\r\n").unwrap_or(&reply);
+        assert_eq!(reply, "-ERR Protocol error: this is an HTTP request to the port of RESP\r\n", "{head}");
+    }
+    assert_eq!(server.service().metrics.get(Metric::HttpOnResp), heads.len() as u64);
+    assert_eq!(client.run("GET pwned"), "nil");
+    client.send(b"SET HTTP POST\r\nGET HTTP\r\n");
+    assert_eq!(client.read_raw(), b"+OK\r\n");
+    assert_eq!(client.read_raw(), b"$4\r\nPOST\r\n");
+}
