@@ -225,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             async { if requests.is_empty() { Vec::new() } else { session.submit_batch(requests).await } };
         match timeout(service.options.request_timeout, responses).await {
             Ok(responses) => self.batch.write_replies(&responses, session, &mut self.out),
-            Err(_) => self.batch.fail(OUTCOME_UNKNOWN, session, &mut self.out),
+            Err(_) => self.batch.time_out(session, &mut self.out),
         }
         service.metrics.observe_batch(&mut self.batch.commands);
     }

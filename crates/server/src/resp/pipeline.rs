@@ -16,7 +16,7 @@ use super::command_table::{CommandSpec, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
 use super::keyspace::{self, ExpiryChange, Keyspace};
-use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
+use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_RETRY, Reply};
 use super::session::{MultiQueue, Session};
 use crate::metrics::BatchCommands;
 
@@ -155,6 +155,7 @@ impl PipelineBatch {
         if !session.is_authenticated() && !spec.flags.contains(&"no_auth") {
             return Err(NO_AUTH.into());
         }
+        spec.check_size(command.len())?;
         if let Some(queued) = &mut session.queued
             && !matches!(spec.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
         {
@@ -271,12 +272,13 @@ impl PipelineBatch {
         rejected
     }
 
-    /// Replies to all commands that need the engine with an error, and clears the batch.
-    pub fn fail(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
+    /// Replies to all commands that need the engine that their outcome is unknown, and clears the batch.
+    pub fn time_out(&mut self, session: &Session, out: &mut Vec<u8>) {
         for item in self.items.drain(..) {
             match item {
                 Item::Text(range) => out.extend_from_slice(&self.text[range]),
-                _ => Writer::new(out, session.version).error(error),
+                Item::WithId { .. } => Writer::new(out, session.version).error(OUTCOME_UNKNOWN_RETRY),
+                _ => Writer::new(out, session.version).error(OUTCOME_UNKNOWN),
             }
         }
         self.text.clear();
@@ -300,6 +302,7 @@ impl PipelineBatch {
                     Response::Applied(Ok(outcome)) => {
                         id_commands::write_outcome(outcome, relaxed, many, &mut writer);
                     }
+                    Response::Applied(Err(error)) => writer.error(&reply::engine_error_with_id(error)),
                     other => write_error(other, &mut writer),
                 },
                 Item::Value(reply) => match next() {

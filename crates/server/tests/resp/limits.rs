@@ -245,6 +245,24 @@ fn long_patterns_are_rejected() {
 }
 
 #[test]
+fn commands_with_too_many_keys_change_nothing() {
+    let (_server, mut client) = Server::with_client();
+    let keys = |number: usize, suffix: &str| -> String {
+        (0..number).map(|key| format!(" k{key}{suffix}")).collect()
+    };
+    for (verb, suffix) in [("MSET", " 1"), ("MSETNX", " 1"), ("DEL", ""), ("MGET", ""), ("EXISTS", "")] {
+        let reply = client.run(&format!("{verb}{}", keys(20_001, suffix)));
+        assert_eq!(reply, "-ERR a command names at most 20000 keys", "{verb}");
+    }
+    assert_eq!(client.run("DBSIZE"), "0");
+    assert_eq!(client.run(&format!("MSET{}", keys(20_000, " 1"))), "OK");
+    assert_eq!(client.run(&format!("EXISTS{}", keys(20_000, ""))), "20000");
+    assert_eq!(client.run(&format!("DEL{}", keys(20_000, ""))), "20000");
+    let reply = client.run(&format!("COMMAND INFO{}", " get".repeat(1024)));
+    assert_eq!(reply, "-ERR this command has at most 1024 arguments");
+}
+
+#[test]
 fn http_requests_are_not_executed() {
     let (server, mut client) = Server::with_client();
     let heads = [
