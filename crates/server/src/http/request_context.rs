@@ -37,22 +37,21 @@ impl FromRequest<App> for RequestContext {
         if cross_site && parts.method != Method::GET {
             return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write"));
         }
-        let auth = authenticate(&app.service, &parts.headers)?;
+        let auth = authenticate(&app.service, &parts.headers).map_err(|why| denied(&app.service, why))?;
         Ok(Self { app: app.clone(), auth, parts, body: Mutex::new(body) })
     }
 }
 
-fn authenticate(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem> {
+pub fn authenticate(service: &Service, headers: &HeaderMap) -> Result<AuthContext, AuthError> {
     let shown = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let token = shown.and_then(|value| match value.split_at_checked(7) {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
         _ => None,
     });
-    let auth = match token {
+    match token {
         Some(token) => service.access.authenticate(token, service.millis()),
         None => service.access.anonymous(),
-    };
-    auth.map_err(|why| denied(service, why))
+    }
 }
 
 /// The problem of a denied request, which is counted.

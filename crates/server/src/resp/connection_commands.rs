@@ -332,7 +332,8 @@ fn info(command: &Command<'_>, session: &Session) -> String {
         ("Replication", "role:master".into()),
         ("Replication", "connected_slaves:0".into()),
     ];
-    lines.extend(stats.tables.iter().map(|table| {
+    let tables = stats.tables.iter().filter(|table| session.may_see(&table.name));
+    lines.extend(tables.map(|table| {
         let filters = [&table.filters.0, &table.filters.1].into_iter().flatten();
         let bytes: usize = filters.map(|filter| filter.bytes).sum();
         ("Tables", format!("table_{}:filter_bytes={bytes},eras={}", table.name, table.eras))

@@ -55,9 +55,14 @@ impl Session {
         self.name.clear();
     }
 
-    /// Whether the client is authenticated, or may be anonymous.
+    /// Whether the client is authenticated by a token that is still valid, or may be anonymous.
     pub fn is_authenticated(&self) -> bool {
-        self.auth.is_some()
+        self.auth.as_ref().is_some_and(|auth| auth.check(self.millis).is_ok())
+    }
+
+    /// Whether the client may learn that a table exists.
+    pub fn may_see(&self, table: &str) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.may_see(table, self.millis))
     }
 
     pub fn authenticate(&mut self, token: &[u8]) -> Result<(), AuthError> {

@@ -162,6 +162,24 @@ fn an_invalid_token_is_rejected_and_not_repeated() {
 }
 
 #[test]
+fn metrics_name_only_tables_with_rights() {
+    let admin = Grant { server: true, ..Grant::new("server") };
+    let server = TestServer::with_tokens([grant("reader", "clicks", "read"), admin]);
+    let seen = |mut client: Client| {
+        let reply = client.get("/metrics");
+        let text = reply.text();
+        assert!(text.contains("jeton_commands_total 0"), "{text}");
+        ["clicks", "stock"].map(|table| text.contains(&format!("table=\"{table}\"")))
+    };
+    assert_eq!(seen(server.client()), [false, false]);
+    assert_eq!(seen(server.client_as("reader")), [true, false]);
+    assert_eq!(seen(server.client_as("server")), [true, true]);
+    let mut wrong = server.client();
+    wrong.token = Some("hunter2".into());
+    wrong.get("/metrics").problem(401, "token-invalid");
+}
+
+#[test]
 fn the_counter_quota_applies_to_every_route() {
     let limits = Limits { counters: Some(4), ..Limits::default() };
     let server = TestServer::with_tokens([Grant { limits, ..grant("few", "*", "read add admin") }]);
