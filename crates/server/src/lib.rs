@@ -4,6 +4,7 @@
 //! implements the Redis protocol, [`http`] the HTTP API, [`tls`] encryption for both.
 
 mod accept_loop;
+mod auth_failures;
 mod change_feed;
 mod error_code;
 pub mod http;

@@ -73,6 +73,10 @@ families! {
         HttpOnResp
     }
     "jeton_denied", counter, "Requests rejected by authentication or authorization": { Denied }
+    "jeton_authentication_failures", counter, "Wrong, expired and revoked tokens": {
+        RespAuthFailures: "protocol" = "resp",
+        HttpAuthFailures: "protocol" = "http",
+    }
     "jeton_throttled", counter, "Requests rejected by the rate limit of their token": { Throttled }
 }
 

@@ -62,6 +62,7 @@ pub struct Service {
     pub transactions: Arc<Transactions>,
     pub(crate) cursors: Cursors,
     http_on_resp: LogLimit,
+    pub(crate) auth_failure_log: LogLimit,
     /// Locked while a backup is made.
     pub(crate) copying: Mutex<()>,
     /// Connections with a request in flight.
@@ -130,6 +131,7 @@ impl Service {
             transactions: Transactions::none(),
             cursors: Cursors::default(),
             http_on_resp: LogLimit::default(),
+            auth_failure_log: LogLimit::default(),
             copying: Mutex::new(()),
             in_flight: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),

@@ -1,12 +1,11 @@
 //! Liveness, readiness and metrics.
 
-use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::extract::{Request, State};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use jeton_auth::AuthError;
 
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
-use super::request_context::{authenticate, denied};
+use super::request_context::authenticate;
 use super::state::App;
 use super::{json, metrics_text};
 
@@ -45,11 +44,11 @@ pub async fn ready(State(app): State<App>) -> Response {
     get, path = "/metrics", operation_id = "metrics", tag = "status",
     responses((status = 200, body = String, content_type = "application/openmetrics-text", description = "The metrics."))
 )]
-pub async fn metrics(State(app): State<App>, headers: HeaderMap) -> HttpResult {
-    let client = match authenticate(&app.service, &headers) {
-        Ok(client) => Some(client),
-        Err(AuthError::NoToken) => None,
-        Err(why) => return Err(denied(&app.service, why)),
+pub async fn metrics(State(app): State<App>, request: Request) -> HttpResult {
+    let (parts, _) = request.into_parts();
+    let client = match authenticate(&app.service, &parts).await {
+        Err(problem) if problem.code != ErrorCode::Unauthorized => return Err(problem),
+        client => client.ok(),
     };
     let text = metrics_text::encode(&app.service, client)
         .map_err(|error| Problem::new(ErrorCode::Storage, error.to_string()))?;

@@ -215,6 +215,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.batch.is_empty() {
             return;
         }
+        if let Some(delay) = self.session.delay.take() {
+            tokio::time::sleep(delay).await;
+        }
         let (session, service) = (&self.session, &self.session.service);
         if let Err(_above_the_limit) = session.spend(self.batch.len() as u64) {
             let rejected = self.batch.apply_rate_limit(session, |requests| session.spend(requests));

@@ -1,6 +1,7 @@
 //! The state of a connection: authentication, protocol version and queued transaction.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jeton_auth::{AuthContext, AuthError, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
@@ -9,6 +10,8 @@ use jeton_resp::reply_writer::Version;
 
 use super::pipeline::OwnedCommand;
 use super::reply::{self, NO_AUTH};
+use crate::auth_failures::AuthFailures;
+use crate::metrics::Metric;
 use crate::service::Service;
 
 pub struct Session {
@@ -24,6 +27,9 @@ pub struct Session {
     /// The table used last, and its catalog.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
     pub queued: Option<MultiQueue>,
+    auth_failures: AuthFailures,
+    /// The delay of the next reply, after a failed authentication.
+    pub delay: Option<Duration>,
 }
 
 /// Commands queued since `MULTI`.
@@ -46,7 +52,21 @@ impl Session {
     pub fn new(service: Arc<Service>, number: u64, peer: String) -> Self {
         let (auth, view) = (service.access.anonymous().ok(), service.engine.tables_view());
         let (version, millis, name) = (Version::Resp2, service.millis(), Vec::new());
-        Self { service, number, peer, version, millis, name, auth, view, last: None, queued: None }
+        let auth_failures = AuthFailures::default();
+        Self {
+            service,
+            number,
+            peer,
+            version,
+            millis,
+            name,
+            auth,
+            view,
+            last: None,
+            queued: None,
+            auth_failures,
+            delay: None,
+        }
     }
 
     pub fn reset(&mut self) {
@@ -66,8 +86,12 @@ impl Session {
     }
 
     pub fn authenticate(&mut self, token: &[u8]) -> Result<(), AuthError> {
-        let auth = self.service.access.authenticate(token, self.service.millis())?;
-        self.auth = Some(auth);
+        let authenticated = self.service.access.authenticate(token, self.service.millis());
+        let failed = |why: &AuthError| {
+            let metric = Metric::RespAuthFailures;
+            self.delay = Some(self.auth_failures.add(&self.service, metric, &self.peer, *why));
+        };
+        self.auth = Some(authenticated.inspect_err(failed)?);
         Ok(())
     }
 
@@ -91,7 +115,7 @@ impl Session {
         // Checked before the lookup, so that a client without the right does not learn whether the table
         // exists.
         if let Err(denied) = auth.may(name, right, self.millis) {
-            self.service.metrics.add(crate::Metric::Denied, 1);
+            self.service.metrics.add(Metric::Denied, 1);
             return Err(reply::denied(denied));
         }
         let catalog = self.view.look();

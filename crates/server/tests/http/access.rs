@@ -1,5 +1,7 @@
 //! Tokens, rights, quotas and rate limits.
 
+use std::time::{Duration, Instant};
+
 use jeton_auth::{Grant, Limits, Rate};
 use jeton_server::Metric;
 use serde_json::{Value, json};
@@ -145,6 +147,7 @@ fn an_invalid_token_is_rejected_and_not_repeated() {
     let good = server.client_as("all").token.unwrap();
     let last = if good.ends_with('0') { "1" } else { "0" };
     let wrong = format!("{}{last}", &good[..good.len() - 1]);
+    let start = Instant::now();
     for token in [wrong.as_str(), "jeton_short", "hunter2"] {
         client.token = Some(token.into());
         let reply = client.get("/v1/tables");
@@ -152,6 +155,9 @@ fn an_invalid_token_is_rejected_and_not_repeated() {
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"jeton\", error=\"invalid_token\""));
         assert!(!reply.text().contains(token), "{}", reply.text());
     }
+    // 50 + 100 + 200 ms.
+    assert!(start.elapsed() >= Duration::from_millis(350), "{:?}", start.elapsed());
+    assert_eq!(server.service.metrics.get(Metric::HttpAuthFailures), 3);
     client.token = None;
     client.call("GET", "/v1/tables", &[("authorization", "Basic YTpi")], b"").problem(401, "unauthorized");
     client.call("GET", "/v1/tables", &[("authorization", &format!("bearer  {good}"))], b"").ok();

@@ -1,5 +1,7 @@
 //! Access tokens, rights in tables, quotas and rate limits.
 
+use std::time::{Duration, Instant};
+
 use jeton_auth::{Access, Grant, Limits, RANDOM_BYTES, Rate, TableRule, TokenFile, TokenStore};
 use jeton_server::Options;
 
@@ -237,4 +239,17 @@ fn a_revoked_token_ends_open_connections() {
     for request in "EXEC;PING;INFO;COMMAND;CONFIG GET *;CLIENT ID;INCR a;GET a;SCAN 0".split(';') {
         assert_eq!(client.run(request), "-NOAUTH Authentication required.", "{request}");
     }
+}
+
+#[test]
+fn failed_authentication_delays_the_connection() {
+    let (server, tokens) = guarded(&[grant("all", &[("*", "read add admin")])]);
+    let (mut guesser, start) = (server.client(), Instant::now());
+    for request in ["AUTH wrong", "HELLO 3 AUTH default wrong", "AUTH default wrong"] {
+        assert!(guesser.run(request).starts_with("-WRONGPASS "), "{request}");
+    }
+    // 50 + 100 + 200 ms.
+    assert!(start.elapsed() >= Duration::from_millis(350), "{:?}", start.elapsed());
+    assert_eq!(server.service().metrics.get(jeton_server::Metric::RespAuthFailures), 3);
+    assert_eq!(guesser.run(&format!("AUTH {}", tokens[0])), "OK");
 }
