@@ -1,6 +1,7 @@
 //! The commands: names, arity, key positions, and the metadata of `COMMAND`.
 
 use super::keyspace::integer;
+use super::reply;
 
 #[derive(Debug)]
 pub struct CommandSpec {
@@ -163,6 +164,7 @@ commands! {
     "TTL" 2 READ ONE, "generic", Kind::Read, "Returns the time to live of a key, in seconds.";
     "TYPE" 2 READ ONE, "generic", Kind::Read, "Returns the type of a key.";
     "UNLINK" -2 WRITE_SMALL ALL, "generic", Kind::Change, "Deletes keys and returns how many existed.";
+    "UNWATCH" 1 QUEUE NONE, "transactions", Kind::Connection, "Does nothing: no key is watched.";
 }
 
 const NAME_BYTES_MAX: usize = 16;
@@ -222,6 +224,29 @@ impl CommandSpec {
         let end = if last < 0 { arguments as i32 + last } else { last };
         let none = first == 0;
         (first..=end).step_by(step.max(1) as usize).filter(move |_| !none).map(|at| at as usize)
+    }
+}
+
+/// Commands of Redis that are refused for a reason, and what to use instead. Sorted by name.
+const REFUSED: &[(&str, &str)] = &[
+    ("COPY", "read the value with GET and write it with SET"),
+    ("EVAL", "use MULTI, or commands with an id"),
+    ("EVALSHA", "use MULTI, or commands with an id"),
+    ("INCRBYFLOAT", "sums of floating-point numbers are not exact; count the smallest unit with INCRBY"),
+    ("KEYS", "it would block the server; use SCAN"),
+    ("PSUBSCRIBE", "use GET /v1/watch over HTTP"),
+    ("RENAME", "write the new key and delete the old one in MULTI, with a hash tag in both"),
+    ("RENAMENX", "write the new key with SETNX and delete the old one in MULTI, with a hash tag in both"),
+    ("SETRANGE", "write the whole value with SET"),
+    ("SUBSCRIBE", "use GET /v1/watch over HTTP"),
+    ("WATCH", "use commands with an id, SET with NX or XX, INCREX, or the bounds of JADD"),
+];
+
+/// The error of a command that is not in the table.
+pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> String {
+    match REFUSED.iter().find(|(refused, _)| name.eq_ignore_ascii_case(refused.as_bytes())) {
+        Some((refused, instead)) => format!("ERR {refused} is not supported: {instead}"),
+        None => reply::unknown_command(name, arguments),
     }
 }
 

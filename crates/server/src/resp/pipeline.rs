@@ -12,7 +12,7 @@ use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
 
-use super::command_table::{CommandSpec, IdCommand, Kind};
+use super::command_table::{self, CommandSpec, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
 use super::keyspace::{self, ExpiryChange, Keyspace};
@@ -143,7 +143,7 @@ impl PipelineBatch {
         if spec.is_some_and(|spec| matches!(spec.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
             return Ok(Dispatch::Deferred);
         }
-        let spec = spec.ok_or_else(|| reply::unknown_command(command.name(), command.iter().skip(1)))?;
+        let spec = spec.ok_or_else(|| command_table::unknown(command.name(), command.iter().skip(1)))?;
         if !spec.takes(command.len()) {
             if spec.name == "EXEC" {
                 session.queued = None;
@@ -352,7 +352,7 @@ fn queue(
     bytes_max: usize,
 ) -> Result<(), String> {
     let is_allowed = match spec.kind {
-        Kind::Connection => matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME"),
+        Kind::Connection => matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME" | "UNWATCH"),
         Kind::Scan | Kind::Transaction => false,
         Kind::WithId(command) => command == IdCommand::Get,
         _ => true,

@@ -1,7 +1,7 @@
 //! The state of a connection: authentication, protocol version and queued transaction.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jeton_auth::{AuthContext, AuthError, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
@@ -27,6 +27,9 @@ pub struct Session {
     /// The table used last, and its catalog.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
     pub queued: Option<MultiQueue>,
+    /// Name and version of the client library.
+    pub library: [Vec<u8>; 2],
+    pub since: Instant,
     auth_failures: AuthFailures,
     /// The delay of the next reply, after a failed authentication.
     pub delay: Option<Duration>,
@@ -64,6 +67,8 @@ impl Session {
             view,
             last: None,
             queued: None,
+            library: [const { Vec::new() }; 2],
+            since: Instant::now(),
             auth_failures,
             delay: None,
         }
@@ -78,6 +83,11 @@ impl Session {
     /// Whether the client is authenticated by a token that is still valid, or may be anonymous.
     pub fn is_authenticated(&self) -> bool {
         self.auth.as_ref().is_some_and(|auth| auth.check(self.millis).is_ok())
+    }
+
+    /// The name of the token; `default` on a server without tokens, as in Redis.
+    pub fn user(&self) -> &str {
+        self.auth.as_ref().and_then(AuthContext::name).unwrap_or("default")
     }
 
     /// Whether the client may learn that a table exists.
