@@ -92,11 +92,12 @@ async fn change(commands: &[OwnedCommand], session: &mut Session) -> Result<Vec<
         for ((name, cell), response) in cells.iter().zip(service.submit_batch(reads).await) {
             keyspace.insert(name, Some(cell.clone()), read_value(response).map_err(reply::engine_error)?);
         }
-        let run = |OwnedCommand { spec, arguments }: &OwnedCommand| {
-            connection_commands::plain(spec, arguments, millis)
-                .unwrap_or_else(|| keyspace.run(spec, arguments, millis))
-        };
-        let replies = commands.iter().map(run).collect();
+        let (mut replies, mut turn) = (Vec::with_capacity(commands.len()), Turn::start());
+        for OwnedCommand { spec, arguments } in commands {
+            let plain = connection_commands::plain(spec, arguments, millis);
+            replies.push(plain.unwrap_or_else(|| keyspace.run(spec, arguments, millis)));
+            turn.yield_at_end().await;
+        }
         if keyspace.changed().next().is_none() {
             return Ok(replies);
         }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use jeton_auth::Right;
 use jeton_core::{Cell, Table};
@@ -27,7 +28,10 @@ const PAGE: usize = 10;
 /// Maximum of `COUNT`.
 const PAGE_MAX: usize = 4000;
 
-/// Keys counted or deleted per step.
+/// Time after which `SCAN` ends its page early, if the pattern is expensive.
+const MATCH_TIME_MAX: Duration = Duration::from_millis(50);
+
+/// Keys read, counted or deleted per step.
 const STRIDE: usize = 1000;
 
 const NO_FLUSH: &str = "ERR deleting all counters is not allowed here; start the server with --allow-flush";
@@ -137,9 +141,8 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
     if prefix.starts_with(&home) || home.starts_with(&prefix) {
         prefix.clear();
     }
-    let (cells, last) = page(service, table, &prefix, after, count.min(PAGE_MAX)).await?;
-    let next = last.map_or(0, |last| service.cursors.insert(last));
-    let (mut names, mut turn) = (Vec::new(), Turn::start());
+    let (cells, mut last) = page(service, table, &prefix, after, count.min(PAGE_MAX)).await?;
+    let (mut names, mut turn, start) = (Vec::new(), Turn::start(), Instant::now());
     for cell in cells {
         let name = match cell.row_and_column().0 {
             row if row.contains(&b'/') => [&home[..], &row].concat(),
@@ -148,8 +151,13 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
         if strings && pattern.matches(&name) {
             names.push(Reply::Bulk(name));
         }
+        if start.elapsed() > MATCH_TIME_MAX {
+            last = Some(cell);
+            break;
+        }
         turn.yield_at_end().await;
     }
+    let next = last.map_or(0, |last| service.cursors.insert(last));
     Ok(Reply::Array(vec![Reply::from(&*next.to_string()), Reply::Array(names)]))
 }
 
@@ -182,14 +190,14 @@ async fn page(
     let last = if cells.len() < limit { None } else { cells.last().cloned() };
     // Only cells without a column are keys.
     cells.retain(|cell| cell.row_and_column().1.is_empty());
-    let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
     let mut present = Vec::with_capacity(cells.len());
-    let mut turn = Turn::start();
-    for (cell, response) in cells.into_iter().zip(service.submit_batch(reads).await) {
-        if read_value(response).map_err(reply::engine_error)?.is_some() {
-            present.push(cell);
+    for cells in cells.chunks(STRIDE) {
+        let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
+        for (cell, response) in cells.iter().zip(service.submit_batch(reads).await) {
+            if read_value(response).map_err(reply::engine_error)?.is_some() {
+                present.push(cell.clone());
+            }
         }
-        turn.yield_at_end().await;
     }
     Ok((present, last))
 }
