@@ -45,6 +45,14 @@ impl AuthContext {
         if secret.principal.grant.load().allows(table, right) { Ok(()) } else { Err(AuthError::Right(right)) }
     }
 
+    /// Whether the client may learn that a table exists: it has any right in it, or administers the server.
+    pub fn may_see(&self, table: &str, now: u64) -> bool {
+        let Some(secret) = &self.0 else { return true };
+        let grant = secret.principal.grant.load();
+        let has_right = grant.server || Right::ALL.into_iter().any(|right| grant.allows(table, right));
+        secret.check(now).is_ok() && has_right
+    }
+
     /// Checks the right to administer the server: tokens, backups.
     pub fn may_administer(&self, now: u64) -> Result<(), AuthError> {
         let Some(secret) = &self.0 else { return Ok(()) };

@@ -27,6 +27,20 @@ pub fn split(line: &[u8], text: &mut Vec<u8>, mut word: impl FnMut(usize, usize)
     }
 }
 
+/// Whether a line is the first line of an HTTP request, with any method, or a `Host` header. Redis checks for
+/// `POST` and `Host:` only.
+pub fn is_http(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| is_blank(*byte)).filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default();
+    let is_version = |word: &[u8]| {
+        matches!(word, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit())
+    };
+    first.eq_ignore_ascii_case(b"POST")
+        || first.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"Host:"))
+        || words.nth(1).is_some_and(is_version) && words.next().is_none()
+}
+
 /// Appends the first word to `text` and returns the rest of the line.
 fn take_word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     loop {
@@ -114,6 +128,27 @@ mod tests {
             (b"a\\nb", &[b"a\\nb"]),
             (b"\xff\x00 \x80", &[b"\xff\x00", b"\x80"]),
         ]);
+    }
+
+    #[test]
+    fn http_requests_are_recognised_by_their_shape() {
+        for line in [
+            "POST / HTTP/1.1\r",
+            "post",
+            "GET / HTTP/1.1\r",
+            "  GET\t/\"x HTTP/1.0",
+            "SET /key HTTP/1.1",
+            "PRI * HTTP/2.0",
+            "Host: a\r",
+            "HOST:a",
+        ] {
+            assert!(is_http(line.as_bytes()), "{line}");
+        }
+        for line in
+            ["", "GET /", "GET HTTP/1.1", "GET a b HTTP/1.1", "SET a HTTP/1.1 EX", "SET a HTTP", "HOST a"]
+        {
+            assert!(!is_http(line.as_bytes()), "{line}");
+        }
     }
 
     #[test]

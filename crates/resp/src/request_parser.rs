@@ -99,6 +99,10 @@ pub enum ProtocolError {
     /// The command is above [`Limits::command_bytes`]. Redis has no such limit and no message for it.
     #[error("Protocol error: too big request")]
     TooBigRequest,
+    /// An inline command that is an HTTP request. A web page can send one to any port, with commands in its
+    /// body. Redis closes the connection without a message.
+    #[error("Protocol error: this is an HTTP request to the port of RESP")]
+    HttpRequest,
 }
 
 /// The byte as is if printable: control bytes could corrupt a log or a terminal.
@@ -369,6 +373,9 @@ impl Parser {
 
     /// Splits an inline command into words. The limits on arguments apply to them.
     fn words(&self, line: &[u8], args: &mut Args) -> Result<(), ProtocolError> {
+        if inline::is_http(line) {
+            return Err(ProtocolError::HttpRequest);
+        }
         let Args { spans, words } = args;
         spans.clear();
         words.clear();

@@ -4,10 +4,12 @@
 //! implements the Redis protocol, [`http`] the HTTP API, [`tls`] encryption for both.
 
 mod accept_loop;
+mod auth_failures;
 mod change_feed;
 mod error_code;
 pub mod http;
 mod latency_histogram;
+mod log_limit;
 mod metrics;
 pub mod node;
 mod quota;

@@ -69,7 +69,14 @@ families! {
     "jeton_connections_rejected", counter, "Connections closed because too many were open": { TurnedAway }
     "jeton_commands", counter, "RESP commands": { Commands }
     "jeton_http_requests", counter, "HTTP requests": { HttpRequests }
+    "jeton_http_on_resp", counter, "Connections closed because they sent an HTTP request to the port of RESP": {
+        HttpOnResp
+    }
     "jeton_denied", counter, "Requests rejected by authentication or authorization": { Denied }
+    "jeton_authentication_failures", counter, "Wrong, expired and revoked tokens": {
+        RespAuthFailures: "protocol" = "resp",
+        HttpAuthFailures: "protocol" = "http",
+    }
     "jeton_throttled", counter, "Requests rejected by the rate limit of their token": { Throttled }
 }
 

@@ -1,9 +1,9 @@
 //! The service shared by both protocols.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jeton_auth::{Access, AuthContext, Quota};
 use jeton_core::{
@@ -17,6 +17,7 @@ use jeton_engine::{
 use tokio::sync::Notify;
 
 use crate::change_feed::{ChangeEvent, ChangeFeed};
+use crate::log_limit::LogLimit;
 use crate::metrics::{Metric, Metrics};
 use crate::quota;
 use crate::resp::Cursors;
@@ -60,6 +61,11 @@ pub struct Service {
     pub changes: ChangeFeed,
     pub transactions: Arc<Transactions>,
     pub(crate) cursors: Cursors,
+    pub(crate) process: Process,
+    /// The port of RESP; 0 before the server listens.
+    resp_port: AtomicU16,
+    http_on_resp: LogLimit,
+    pub(crate) auth_failure_log: LogLimit,
     /// Locked while a backup is made.
     pub(crate) copying: Mutex<()>,
     /// Connections with a request in flight.
@@ -67,6 +73,23 @@ pub struct Service {
     /// Whether connections close after the request in flight.
     stopping: AtomicBool,
     idle: Notify,
+}
+
+/// One run of the server.
+pub(crate) struct Process {
+    pub started: Instant,
+    /// 40 random hexadecimal digits, by which clients notice a restart.
+    pub run_id: String,
+}
+
+impl Process {
+    fn new() -> Self {
+        let mut random = [0; 20];
+        // Without randomness every run has the id 0; nothing depends on it.
+        let _may_be_zero = getrandom::fill(&mut random);
+        let run_id = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { started: Instant::now(), run_id }
+    }
 }
 
 /// Marks a connection as having a request in flight until it is dropped.
@@ -127,6 +150,10 @@ impl Service {
             changes: ChangeFeed::default(),
             transactions: Transactions::none(),
             cursors: Cursors::default(),
+            process: Process::new(),
+            resp_port: AtomicU16::new(0),
+            http_on_resp: LogLimit::default(),
+            auth_failure_log: LogLimit::default(),
             copying: Mutex::new(()),
             in_flight: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -142,6 +169,26 @@ impl Service {
     /// The time, in milliseconds since 1970.
     pub fn millis(&self) -> u64 {
         self.engine.now().as_nanos() / 1_000_000
+    }
+
+    pub(crate) fn set_resp_port(&self, port: u16) {
+        self.resp_port.store(port, Ordering::Relaxed);
+    }
+
+    pub(crate) fn resp_port(&self) -> u16 {
+        self.resp_port.load(Ordering::Relaxed)
+    }
+
+    /// Counts and logs an HTTP request to the port of RESP, which a web page may have sent.
+    pub fn report_http_on_resp(&self, peer: &str) {
+        self.metrics.add(Metric::HttpOnResp, 1);
+        if let Some(suppressed) = self.http_on_resp.permit(self.millis()) {
+            tracing::warn!(
+                peer,
+                suppressed,
+                "possible attack: closed a connection with an HTTP request to the port of RESP"
+            );
+        }
     }
 
     /// Makes connections close after their request in flight, and waits until none is in flight, at most 10

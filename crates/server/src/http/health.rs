@@ -1,10 +1,11 @@
 //! Liveness, readiness and metrics.
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
+use super::request_context::authenticate;
 use super::state::App;
 use super::{json, metrics_text};
 
@@ -36,12 +37,20 @@ pub async fn ready(State(app): State<App>) -> Response {
 }
 
 /// Returns the metrics of the server for Prometheus, in the text format of OpenMetrics.
+///
+/// On a server with tokens, metrics of a table require a token with a right in the table, or the right to
+/// administer the server.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "status",
     responses((status = 200, body = String, content_type = "application/openmetrics-text", description = "The metrics."))
 )]
-pub async fn metrics(State(app): State<App>) -> HttpResult {
-    let text = metrics_text::encode(&app.service)
+pub async fn metrics(State(app): State<App>, request: Request) -> HttpResult {
+    let (parts, _) = request.into_parts();
+    let client = match authenticate(&app.service, &parts).await {
+        Err(problem) if problem.code != ErrorCode::Unauthorized => return Err(problem),
+        client => client.ok(),
+    };
+    let text = metrics_text::encode(&app.service, client)
         .map_err(|error| Problem::new(ErrorCode::Storage, error.to_string()))?;
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())

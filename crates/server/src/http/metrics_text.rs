@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use jeton_auth::AuthContext;
 use jeton_core::{ErrorCode, Status};
 use jeton_engine::Stats;
 use prometheus_client::collector::Collector;
@@ -14,15 +15,16 @@ use crate::Service;
 use crate::latency_histogram::LatencyHistogram;
 use crate::metrics::FAMILIES;
 
-pub fn encode(service: &Arc<Service>) -> Result<String, fmt::Error> {
+/// The metrics of tables that the client may see; without a client, of none.
+pub fn encode(service: &Arc<Service>, client: Option<AuthContext>) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(ServiceCollector(Arc::clone(service))));
+    registry.register_collector(Box::new(ServiceCollector(Arc::clone(service), client)));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
 }
 
-struct ServiceCollector(Arc<Service>);
+struct ServiceCollector(Arc<Service>, Option<AuthContext>);
 
 impl fmt::Debug for ServiceCollector {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,7 +37,8 @@ impl Collector for ServiceCollector {
         let service = &self.0;
         encode_counts(service, &mut encoder)?;
         encode_latencies(service, &mut encoder)?;
-        let stats = service.engine.stats();
+        let (mut stats, now) = (service.engine.stats(), service.millis());
+        stats.tables.retain(|table| self.1.as_ref().is_some_and(|client| client.may_see(&table.name, now)));
         encode_store(&stats, &mut encoder)?;
         encode_filters(&stats, &mut encoder)?;
         if let Some(leader) = service.transactions.leader() {

@@ -14,8 +14,10 @@ use serde::de::DeserializeOwned;
 use super::outcome_body::Outcome;
 use super::problem::{ErrorCode, HttpResult, Problem};
 use super::query::{Query, percent_decode};
+use super::server::Peer;
 use super::state::App;
 use super::{body, idempotency_key, json};
+use crate::auth_failures::AuthFailures;
 use crate::service::{operation_outcome, read_value};
 use crate::{Metric, Service};
 
@@ -37,22 +39,31 @@ impl FromRequest<App> for RequestContext {
         if cross_site && parts.method != Method::GET {
             return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write"));
         }
-        let auth = authenticate(&app.service, &parts.headers)?;
+        let auth = authenticate(&app.service, &parts).await?;
         Ok(Self { app: app.clone(), auth, parts, body: Mutex::new(body) })
     }
 }
 
-fn authenticate(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem> {
+/// The context of a request. A failure is counted and delays the response.
+pub async fn authenticate(service: &Service, parts: &Parts) -> Result<AuthContext, Problem> {
+    let context = find_context(service, &parts.headers);
+    if let (Err(why), Some(failures)) = (&context, parts.extensions.get::<Arc<AuthFailures>>()) {
+        let peer = parts.extensions.get::<Peer>().map_or(String::new(), |peer| peer.0.to_string());
+        tokio::time::sleep(failures.add(service, Metric::HttpAuthFailures, &peer, *why)).await;
+    }
+    context.map_err(|why| denied(service, why))
+}
+
+fn find_context(service: &Service, headers: &HeaderMap) -> Result<AuthContext, AuthError> {
     let shown = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let token = shown.and_then(|value| match value.split_at_checked(7) {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
         _ => None,
     });
-    let auth = match token {
+    match token {
         Some(token) => service.access.authenticate(token, service.millis()),
         None => service.access.anonymous(),
-    };
-    auth.map_err(|why| denied(service, why))
+    }
 }
 
 /// The problem of a denied request, which is counted.

@@ -24,6 +24,7 @@ use super::routes;
 use super::state::App;
 use super::write_timeout::WriteTimeout;
 use crate::accept_loop::{accept, drain};
+use crate::auth_failures::AuthFailures;
 use crate::service::OpenConnection;
 use crate::{Metric, Service};
 
@@ -113,8 +114,10 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let router = TowerToHyperService::new(self.router.clone());
+        let failures = Arc::new(AuthFailures::default());
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(failures.clone());
             router.call(request)
         });
         let stream = WriteTimeout::new(stream, self.service.options.request_read_timeout);

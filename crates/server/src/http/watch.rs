@@ -19,6 +19,9 @@ use crate::ChangeEvent;
 /// Interval of keep-alive comments, so that proxies do not close an idle connection.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
+/// Interval in which the token is checked: that of the reload of tokens.
+const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A change, as the data of an event `change` whose id is `partition-slot`.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({
@@ -83,6 +86,15 @@ impl Watch {
             _gone = self.send_all(changes) => {}
             () = self.writer.gone() => {}
             () = app.closed() => {}
+            () = self.revoked() => {}
+        }
+    }
+
+    /// Returns when the token is no longer valid, so that an idle stream ends too.
+    async fn revoked(&self) {
+        let mut interval = tokio::time::interval(TOKEN_CHECK_INTERVAL);
+        while self.request.auth.check(self.request.service().millis()).is_ok() {
+            interval.tick().await;
         }
     }
 

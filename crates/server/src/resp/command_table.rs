@@ -1,6 +1,7 @@
 //! The commands: names, arity, key positions, and the metadata of `COMMAND`.
 
 use super::keyspace::integer;
+use super::reply;
 
 #[derive(Debug)]
 pub struct CommandSpec {
@@ -68,6 +69,12 @@ pub enum IdCommand {
     /// Reports the status of an id.
     Operation,
 }
+
+/// Maximum arguments of a command that has no list of keys.
+pub const ARGUMENTS_MAX: usize = 1024;
+
+/// Maximum keys of a command.
+pub const KEYS_MAX: usize = 20_000;
 
 const READ: &[&str] = &["readonly", "fast"];
 const READ_SLOW: &[&str] = &["readonly"];
@@ -157,6 +164,7 @@ commands! {
     "TTL" 2 READ ONE, "generic", Kind::Read, "Returns the time to live of a key, in seconds.";
     "TYPE" 2 READ ONE, "generic", Kind::Read, "Returns the type of a key.";
     "UNLINK" -2 WRITE_SMALL ALL, "generic", Kind::Change, "Deletes keys and returns how many existed.";
+    "UNWATCH" 1 QUEUE NONE, "transactions", Kind::Connection, "Does nothing: no key is watched.";
 }
 
 const NAME_BYTES_MAX: usize = 16;
@@ -176,6 +184,21 @@ impl CommandSpec {
     /// Whether the command accepts `arguments` arguments, the name included.
     pub fn takes(&self, arguments: usize) -> bool {
         takes(self.arity, arguments)
+    }
+
+    /// Checks the limits on the number of arguments and keys, before anything is copied or changed.
+    pub fn check_size(&self, arguments: usize) -> Result<(), String> {
+        if arguments <= ARGUMENTS_MAX {
+            return Ok(());
+        }
+        let (_, last, step) = self.keys;
+        if last >= 0 {
+            return Err(format!("ERR this command has at most {ARGUMENTS_MAX} arguments"));
+        }
+        if (arguments - 1) / step.max(1) as usize > KEYS_MAX {
+            return Err(format!("ERR a command names at most {KEYS_MAX} keys"));
+        }
+        Ok(())
     }
 
     pub fn categories(&self) -> Vec<&'static str> {
@@ -201,6 +224,29 @@ impl CommandSpec {
         let end = if last < 0 { arguments as i32 + last } else { last };
         let none = first == 0;
         (first..=end).step_by(step.max(1) as usize).filter(move |_| !none).map(|at| at as usize)
+    }
+}
+
+/// Commands of Redis that are refused for a reason, and what to use instead. Sorted by name.
+const REFUSED: &[(&str, &str)] = &[
+    ("COPY", "read the value with GET and write it with SET"),
+    ("EVAL", "use MULTI, or commands with an id"),
+    ("EVALSHA", "use MULTI, or commands with an id"),
+    ("INCRBYFLOAT", "sums of floating-point numbers are not exact; count the smallest unit with INCRBY"),
+    ("KEYS", "it would block the server; use SCAN"),
+    ("PSUBSCRIBE", "use GET /v1/watch over HTTP"),
+    ("RENAME", "write the new key and delete the old one in MULTI, with a hash tag in both"),
+    ("RENAMENX", "write the new key with SETNX and delete the old one in MULTI, with a hash tag in both"),
+    ("SETRANGE", "write the whole value with SET"),
+    ("SUBSCRIBE", "use GET /v1/watch over HTTP"),
+    ("WATCH", "use commands with an id, SET with NX or XX, INCREX, or the bounds of JADD"),
+];
+
+/// The error of a command that is not in the table.
+pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> String {
+    match REFUSED.iter().find(|(refused, _)| name.eq_ignore_ascii_case(refused.as_bytes())) {
+        Some((refused, instead)) => format!("ERR {refused} is not supported: {instead}"),
+        None => reply::unknown_command(name, arguments),
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use jeton_resp::reply_writer::Writer;
-use jeton_resp::request_parser::{Args, Limits, Parser, Progress};
+use jeton_resp::request_parser::{Args, Limits, Parser, Progress, ProtocolError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -157,6 +157,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Err(error) => {
                     self.finish().await;
+                    if error == ProtocolError::HttpRequest {
+                        self.session.service.report_http_on_resp(&self.session.peer);
+                    }
                     Writer::new(&mut self.out, self.session.version).error(&format!("ERR {error}"));
                     self.send().await?;
                     return Ok(false);
@@ -212,6 +215,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.batch.is_empty() {
             return;
         }
+        if let Some(delay) = self.session.delay.take() {
+            tokio::time::sleep(delay).await;
+        }
         let (session, service) = (&self.session, &self.session.service);
         if let Err(_above_the_limit) = session.spend(self.batch.len() as u64) {
             let rejected = self.batch.apply_rate_limit(session, |requests| session.spend(requests));
@@ -222,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             async { if requests.is_empty() { Vec::new() } else { session.submit_batch(requests).await } };
         match timeout(service.options.request_timeout, responses).await {
             Ok(responses) => self.batch.write_replies(&responses, session, &mut self.out),
-            Err(_) => self.batch.fail(OUTCOME_UNKNOWN, session, &mut self.out),
+            Err(_) => self.batch.time_out(session, &mut self.out),
         }
         service.metrics.observe_batch(&mut self.batch.commands);
     }

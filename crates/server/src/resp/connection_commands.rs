@@ -1,18 +1,17 @@
 //! Commands about the connection and the server, which need no engine.
 
-use jeton_core::ErrorCode;
 use jeton_resp::reply_writer::Version;
 use jeton_resp::request_parser::Command;
 
 use super::command_table::{self, COMMANDS, CommandSpec};
+use super::glob::Glob;
+use super::info;
 use super::keyspace::integer;
 use super::reply::{self, Reply, SYNTAX};
-use super::scan::matches;
 use super::session::Session;
-use crate::metrics::Metric;
 
 /// The Redis version reported to clients that check it.
-const REDIS_VERSION: &str = "7.2.0";
+pub const REDIS_VERSION: &str = "7.2.0";
 
 pub fn run(spec: &CommandSpec, command: &Command<'_>, session: &mut Session) -> Result<Reply, String> {
     let arguments: Vec<&[u8]> = command.iter().collect();
@@ -29,7 +28,7 @@ pub fn run(spec: &CommandSpec, command: &Command<'_>, session: &mut Session) -> 
         "CLIENT" => client(command, session),
         "COMMAND" => self::command(command),
         "CONFIG" => config(command, session),
-        "INFO" => Ok(Reply::Text(info(command, session))),
+        "INFO" => Ok(Reply::Text(info::text(command, session))),
         "QUIT" => Ok(Reply::Ok),
         other => unreachable!("{other} is not a connection command"),
     }
@@ -41,6 +40,8 @@ pub fn plain(spec: &CommandSpec, arguments: &[impl AsRef<[u8]>], millis: u64) ->
     Some(match (spec.name, arguments.len()) {
         ("PING", 1) => Reply::Word("PONG"),
         ("PING", 2) | ("ECHO", _) => Reply::Bulk(argument(1).into()),
+        // No key is ever watched.
+        ("UNWATCH", _) => Reply::Ok,
         ("PING", _) => Reply::Error(reply::arity_error(b"ping")),
         ("SELECT", _) => match integer(argument(1)) {
             Ok(0) => Reply::Ok,
@@ -138,11 +139,47 @@ fn auth(command: &Command<'_>, session: &mut Session) -> Result<Reply, String> {
 }
 
 fn client_name(name: &[u8]) -> Result<&[u8], String> {
+    client_attribute(name, "Client names")
+}
+
+/// Checks a name that `CLIENT LIST` reports.
+fn client_attribute<'a>(text: &'a [u8], what: &str) -> Result<&'a [u8], String> {
     const NAME_BYTES_MAX: usize = 256;
-    if name.len() > NAME_BYTES_MAX || !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        return Err("ERR Client names cannot contain spaces, newlines or special characters.".into());
+    if text.len() > NAME_BYTES_MAX || !text.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(format!("ERR {what} cannot contain spaces, newlines or special characters."));
     }
-    Ok(name)
+    Ok(text)
+}
+
+/// `CLIENT LIST [TYPE type|ID id [id ...]]`: the connection of the client, and no others.
+fn client_list(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
+    let is_listed = match command.get(2).map(<[u8]>::to_ascii_uppercase).as_deref() {
+        None => true,
+        Some(b"TYPE") if command.len() == 4 => match &command[3].to_ascii_lowercase()[..] {
+            b"normal" => true,
+            b"master" | b"replica" | b"slave" | b"pubsub" => false,
+            _ => return Err(format!("ERR Unknown client type '{}'", reply::shown(&command[3]))),
+        },
+        Some(b"ID") if command.len() > 3 => {
+            let ids = command.iter().skip(3).map(|id| integer(id).map_err(|_| "ERR Invalid client ID"));
+            ids.collect::<Result<Vec<_>, _>>()?.contains(&(session.number as i64))
+        }
+        Some(_) => return Err(SYNTAX.into()),
+    };
+    Ok(Reply::Text(if is_listed { client_line(session, "list") } else { String::new() }))
+}
+
+/// The fields of Redis that are true of a connection.
+fn client_line(session: &Session, subcommand: &str) -> String {
+    let Session { number, peer, name, library: [library, version], .. } = session;
+    let [name, library, version] = [name, library, version].map(|text| text.escape_ascii());
+    let (age, resp) = (session.since.elapsed().as_secs(), version_number(session.version));
+    let (multi, user) =
+        (session.queued.as_ref().map_or(-1, |queued| queued.commands.len() as i64), session.user());
+    format!(
+        "id={number} addr={peer} name={name} age={age} idle=0 flags=N db=0 sub=0 psub=0 multi={multi} \
+         cmd=client|{subcommand} user={user} redir=-1 resp={resp} lib-name={library} lib-ver={version}\n"
+    )
 }
 
 fn client(command: &Command<'_>, session: &mut Session) -> Result<Reply, String> {
@@ -150,6 +187,7 @@ fn client(command: &Command<'_>, session: &mut Session) -> Result<Reply, String>
         ("GETNAME", 2),
         ("ID", 2),
         ("INFO", 2),
+        ("LIST", -2),
         ("NO-EVICT", 3),
         ("NO-TOUCH", 3),
         ("SETINFO", 4),
@@ -163,17 +201,21 @@ fn client(command: &Command<'_>, session: &mut Session) -> Result<Reply, String>
             session.name = client_name(&command[2])?.to_vec();
             Reply::Ok
         }
-        "INFO" => {
-            let (number, peer, name) = (session.number, &session.peer, session.name.escape_ascii());
-            let resp = version_number(session.version);
-            Reply::Text(format!("id={number} addr={peer} name={name} db=0 resp={resp}\n"))
+        "INFO" => Reply::Text(client_line(session, "info")),
+        "LIST" => client_list(command, session)?,
+        "SETINFO" => {
+            let option = reply::shown(&command[2]);
+            let known = ["lib-name", "lib-ver"].iter().position(|known| option.eq_ignore_ascii_case(known));
+            let at = known.ok_or_else(|| format!("ERR Unrecognized option '{option}'"))?;
+            session.library[at] = client_attribute(&command[3], &option)?.to_vec();
+            Reply::Ok
         }
         "NO-EVICT" | "NO-TOUCH"
             if ![&b"on"[..], b"off"].iter().any(|word| command[2].eq_ignore_ascii_case(word)) =>
         {
             return Err(SYNTAX.into());
         }
-        // Client library information and memory hints are accepted and ignored.
+        // Memory hints are accepted and ignored.
         _ => Reply::Ok,
     })
 }
@@ -196,7 +238,7 @@ fn subcommand(
 
 fn command(command: &Command<'_>) -> Result<Reply, String> {
     const SUBCOMMANDS: &[(&str, i32)] =
-        &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)];
+        &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -3), ("INFO", -2), ("LIST", -2)];
     let sub = if command.len() == 1 { "INFO" } else { subcommand("COMMAND", SUBCOMMANDS, command)? };
     let name = |spec: &CommandSpec| Reply::Bulk(spec.name.to_ascii_lowercase().into());
     // All commands, if the request names none.
@@ -206,7 +248,10 @@ fn command(command: &Command<'_>) -> Result<Reply, String> {
     };
     Ok(match sub {
         "COUNT" => Reply::Integer(COMMANDS.len() as i64),
-        "LIST" => Reply::Array(COMMANDS.iter().map(name).collect()),
+        "LIST" => {
+            let filter = list_filter(command)?;
+            Reply::Array(COMMANDS.iter().filter(|spec| filter(spec)).map(name).collect())
+        }
         "INFO" => Reply::Array(specs.into_iter().map(|spec| spec.map_or(Reply::Null, describe)).collect()),
         "DOCS" => {
             let docs = |spec: &CommandSpec| {
@@ -231,6 +276,31 @@ fn command(command: &Command<'_>) -> Result<Reply, String> {
     })
 }
 
+type CommandFilter = Box<dyn Fn(&CommandSpec) -> bool>;
+
+/// The filter of `COMMAND LIST [FILTERBY MODULE name|ACLCAT category|PATTERN pattern]`.
+fn list_filter(command: &Command<'_>) -> Result<CommandFilter, String> {
+    if command.len() == 2 {
+        return Ok(Box::new(|_| true));
+    }
+    if command.len() != 5 || !command[2].eq_ignore_ascii_case(b"FILTERBY") {
+        return Err(SYNTAX.into());
+    }
+    let argument = command[4].to_ascii_lowercase();
+    match &command[3].to_ascii_uppercase()[..] {
+        // There are no modules.
+        b"MODULE" => Ok(Box::new(|_| false)),
+        b"ACLCAT" => Ok(Box::new(move |spec| {
+            spec.categories().iter().any(|category| category.as_bytes()[1..] == argument)
+        })),
+        b"PATTERN" => {
+            let pattern = Glob::parse(&argument)?;
+            Ok(Box::new(move |spec| pattern.matches(spec.name.to_ascii_lowercase().as_bytes())))
+        }
+        _ => Err(SYNTAX.into()),
+    }
+}
+
 fn describe(spec: &CommandSpec) -> Reply {
     let words = |words: &[&'static str]| Reply::Set(words.iter().copied().map(Reply::Word).collect());
     let (first, last, step) = spec.keys;
@@ -250,76 +320,29 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
     }
     let connections = session.service.options.connections_max.to_string();
     let memory_max = session.service.engine.catalog().budget().limit().to_string();
+    let port = session.service.resp_port().to_string();
     let known = [
         ("appendfsync", "always"),
         ("appendonly", "yes"),
+        ("cluster-enabled", "no"),
         ("databases", "1"),
         ("maxclients", &connections),
         ("maxmemory", "0"),
         ("maxmemory-policy", "noeviction"),
         ("memory_max", &memory_max),
+        ("port", &port),
         ("save", ""),
         ("timeout", "0"),
     ];
+    let compiled = |pattern: &[u8]| Glob::parse(&pattern.to_ascii_lowercase());
+    let patterns = command.iter().skip(2).map(compiled).collect::<Result<Vec<_>, _>>()?;
     // A name without wildcards is returned in the case of the request.
     let requested = |name: &str| {
-        let pattern = command.iter().skip(2).find(|at| matches(&at.to_ascii_lowercase(), name.as_bytes()))?;
+        let matching = patterns.iter().position(|pattern| pattern.matches(name.as_bytes()))?;
+        let pattern = &command[2 + matching];
         let literal = pattern.eq_ignore_ascii_case(name.as_bytes());
         Some(Reply::Bulk(if literal { pattern.to_vec() } else { name.into() }))
     };
     let found = known.into_iter().filter_map(|(name, value)| Some((requested(name)?, value.into())));
     Ok(Reply::Map(found.collect()))
-}
-
-fn info(command: &Command<'_>, session: &Session) -> String {
-    let service = &session.service;
-    let stats = service.engine.stats();
-    let count = |what| service.metrics.get(what);
-    let errors = |code| service.metrics.errors(code);
-    let mut lines = vec![
-        ("Server", format!("redis_version:{REDIS_VERSION}")),
-        ("Server", "redis_mode:standalone".into()),
-        ("Server", format!("jeton_version:{}", env!("CARGO_PKG_VERSION"))),
-        ("Server", format!("process_id:{}", std::process::id())),
-        ("Clients", format!("connected_clients:{}", count(Metric::RespOpen))),
-        ("Clients", format!("maxclients:{}", service.options.connections_max)),
-        ("Persistence", "loading:0".into()),
-        ("Persistence", "aof_enabled:1".into()),
-        (
-            "Persistence",
-            format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err")),
-        ),
-        ("Persistence", format!("jeton_storage_error:{}", stats.last_error.unwrap_or_default())),
-        ("Persistence", format!("jeton_log_bytes:{}", stats.logged_bytes)),
-        ("Persistence", format!("jeton_value_bytes:{}", stats.value_bytes)),
-        ("Persistence", format!("jeton_id_bytes:{}", stats.ids.bytes)),
-        ("Stats", format!("total_connections_received:{}", count(Metric::RespConnections))),
-        ("Stats", format!("total_commands_processed:{}", count(Metric::Commands))),
-        ("Stats", format!("rejected_connections:{}", count(Metric::TurnedAway))),
-        ("Stats", format!("jeton_applied:{}", count(Metric::Applied))),
-        ("Stats", format!("jeton_replayed:{}", count(Metric::Replayed))),
-        ("Stats", format!("jeton_refused:{}", count(Metric::Refused))),
-        ("Stats", format!("jeton_expired:{}", errors(ErrorCode::IdExpired))),
-        ("Stats", format!("jeton_mismatch:{}", errors(ErrorCode::IdMismatch))),
-        ("Stats", format!("jeton_busy:{}", errors(ErrorCode::Busy))),
-        ("Replication", "role:master".into()),
-        ("Replication", "connected_slaves:0".into()),
-    ];
-    lines.extend(stats.tables.iter().map(|table| {
-        let filters = [&table.filters.0, &table.filters.1].into_iter().flatten();
-        let bytes: usize = filters.map(|filter| filter.bytes).sum();
-        ("Tables", format!("table_{}:filter_bytes={bytes},eras={}", table.name, table.eras))
-    }));
-    let is_selected = |section: &str| {
-        let names = [section, "all", "everything", "default"];
-        let is_named = |name: &[u8]| names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-        command.len() == 1 || command.iter().skip(1).any(is_named)
-    };
-    let mut text = String::new();
-    for section in lines.chunk_by(|a, b| a.0 == b.0).filter(|section| is_selected(section[0].0)) {
-        text += &format!("# {}\r\n", section[0].0);
-        section.iter().for_each(|(_, line)| text += &format!("{line}\r\n"));
-        text += "\r\n";
-    }
-    text
 }

@@ -6,13 +6,16 @@
 mod command_table;
 mod connection;
 mod connection_commands;
+mod glob;
 mod id_commands;
+mod info;
 mod keyspace;
 mod multi_step;
 mod pipeline;
 pub(crate) mod reply;
 mod scan;
 mod session;
+mod turn;
 
 use std::future::Future;
 use std::io;
@@ -39,6 +42,7 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    service.set_resp_port(listener.local_addr()?.port());
     let mut connections = accept(listener, stop, |stream, peer, connections| {
         connections.spawn(serve_connection(service.clone(), stream, peer.to_string()));
     })

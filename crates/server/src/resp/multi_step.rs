@@ -18,10 +18,11 @@ use super::pipeline::OwnedCommand;
 use super::reply::{self, CROSS, Reply};
 use super::scan;
 use super::session::{MultiQueue, Session};
+use super::turn::Turn;
 use crate::service::{operation_outcome, read_value};
 
-/// Keys read per batch by commands with many keys.
-const READ_BATCH: usize = 1000;
+/// Keys read or written per batch by commands with many keys.
+const KEYS_BATCH: usize = 1000;
 
 /// Maximum bytes of values in the reply of a command with many keys.
 const READ_BYTES_MAX: usize = 64 << 20;
@@ -93,11 +94,12 @@ async fn change(commands: &[OwnedCommand], session: &mut Session) -> Result<Vec<
         for ((name, cell), response) in cells.iter().zip(service.submit_batch(reads).await) {
             keyspace.insert(name, Some(cell.clone()), read_value(response).map_err(reply::engine_error)?);
         }
-        let run = |OwnedCommand { spec, arguments }: &OwnedCommand| {
-            connection_commands::plain(spec, arguments, millis)
-                .unwrap_or_else(|| keyspace.run(spec, arguments, millis))
-        };
-        let replies = commands.iter().map(run).collect();
+        let (mut replies, mut turn) = (Vec::with_capacity(commands.len()), Turn::start());
+        for OwnedCommand { spec, arguments } in commands {
+            let plain = connection_commands::plain(spec, arguments, millis);
+            replies.push(plain.unwrap_or_else(|| keyspace.run(spec, arguments, millis)));
+            turn.yield_at_end().await;
+        }
         if keyspace.changed().next().is_none() {
             return Ok(replies);
         }
@@ -151,11 +153,9 @@ async fn set_each(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Sessi
     if arguments.len().is_multiple_of(2) {
         return Err(reply::arity_error(b"mset"));
     }
-    let mut requests = Vec::new();
-    for at in spec.keys(arguments.len()) {
-        let cell = session.resolve(&arguments[at], Right::Admin)?.cell;
-        requests.push((cell, keyspace::set(&arguments[at + 1])));
-    }
+    let cells = resolve_all(arguments[1..].iter().step_by(spec.keys.2 as usize), session).await?;
+    let values = arguments[2..].iter().step_by(2).map(|value| keyspace::set(value));
+    let requests: Vec<_> = cells.into_iter().zip(values).collect();
     let operations = match Operation::batch(None, requests.clone()) {
         Ok(operation) => vec![operation],
         Err(_) => {
@@ -163,10 +163,7 @@ async fn set_each(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Sessi
             each.collect::<Result<Vec<_>, _>>().map_err(reply::invalid_operation)?
         }
     };
-    let to_request = |operation| session.service.engine.to_request(Ask::Apply(operation));
-    for response in session.submit_batch(operations.into_iter().map(to_request).collect()).await {
-        is_applied(response)?;
-    }
+    apply_each(operations, session).await?;
     Ok(Reply::Ok)
 }
 
@@ -179,7 +176,7 @@ async fn read_many(
 ) -> Result<Reply, String> {
     let service = session.service.clone();
     let (mut values, mut bytes, mut present) = (Vec::new(), 0, 0);
-    for keys in arguments[1..].chunks(READ_BATCH) {
+    for keys in arguments[1..].chunks(KEYS_BATCH) {
         let mut requests = Vec::with_capacity(keys.len());
         for key in keys {
             requests.push(Ask::Read(session.resolve(key, Right::Read)?.cell));
@@ -202,8 +199,7 @@ async fn read_many(
 
 /// `DEL`: returns how many of the keys existed.
 async fn delete_each(arguments: &[Vec<u8>], session: &mut Session) -> Result<Reply, String> {
-    let cells = arguments[1..].iter().map(|key| Ok(session.resolve(key, Right::Admin)?.cell));
-    let cells = cells.collect::<Result<Vec<_>, String>>()?;
+    let cells = resolve_all(arguments[1..].iter(), session).await?;
     delete(cells, session).await.map(Reply::Integer)
 }
 
@@ -211,14 +207,37 @@ async fn delete_each(arguments: &[Vec<u8>], session: &mut Session) -> Result<Rep
 pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<i64, String> {
     let deletion = |cell: Cell| {
         let changes = vec![(cell.clone(), Change::Check(Check::Present)), (cell, Change::Delete)];
-        Operation::batch(None, changes).map(Ask::Apply).map_err(reply::invalid_operation)
+        Operation::batch(None, changes).map_err(reply::invalid_operation)
     };
     let operations = cells.into_iter().map(deletion).collect::<Result<Vec<_>, _>>()?;
-    let mut deleted = 0;
-    for response in session.service.submit_batch(operations).await {
-        deleted += i64::from(is_applied(response)?);
+    apply_each(operations, session).await
+}
+
+/// Resolves the keys of a command that writes. All of them are checked before the first is changed.
+async fn resolve_all(
+    keys: impl Iterator<Item = &Vec<u8>>,
+    session: &mut Session,
+) -> Result<Vec<Cell>, String> {
+    let (mut cells, mut turn) = (Vec::new(), Turn::start());
+    for key in keys {
+        cells.push(session.resolve(key, Right::Admin)?.cell);
+        turn.yield_at_end().await;
     }
-    Ok(deleted)
+    Ok(cells)
+}
+
+/// Applies operations in batches, which the queue of the engine takes, and returns how many were applied.
+async fn apply_each(operations: Vec<Operation>, session: &Session) -> Result<i64, String> {
+    let mut operations = operations.into_iter();
+    let mut applied = 0;
+    while !operations.as_slice().is_empty() {
+        let batch = operations.by_ref().take(KEYS_BATCH);
+        let requests = batch.map(|one| session.service.engine.to_request(Ask::Apply(one))).collect();
+        for response in session.submit_batch(requests).await {
+            applied += i64::from(is_applied(response)?);
+        }
+    }
+    Ok(applied)
 }
 
 fn is_applied(response: Response) -> Result<bool, String> {

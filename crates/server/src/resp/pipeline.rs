@@ -12,11 +12,11 @@ use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
 
-use super::command_table::{CommandSpec, IdCommand, Kind};
+use super::command_table::{self, CommandSpec, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
 use super::keyspace::{self, ExpiryChange, Keyspace};
-use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
+use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_RETRY, Reply};
 use super::session::{MultiQueue, Session};
 use crate::metrics::BatchCommands;
 
@@ -143,7 +143,7 @@ impl PipelineBatch {
         if spec.is_some_and(|spec| matches!(spec.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
             return Ok(Dispatch::Deferred);
         }
-        let spec = spec.ok_or_else(|| reply::unknown_command(command.name(), command.iter().skip(1)))?;
+        let spec = spec.ok_or_else(|| command_table::unknown(command.name(), command.iter().skip(1)))?;
         if !spec.takes(command.len()) {
             if spec.name == "EXEC" {
                 session.queued = None;
@@ -155,6 +155,7 @@ impl PipelineBatch {
         if !session.is_authenticated() && !spec.flags.contains(&"no_auth") {
             return Err(NO_AUTH.into());
         }
+        spec.check_size(command.len())?;
         if let Some(queued) = &mut session.queued
             && !matches!(spec.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
         {
@@ -271,12 +272,13 @@ impl PipelineBatch {
         rejected
     }
 
-    /// Replies to all commands that need the engine with an error, and clears the batch.
-    pub fn fail(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
+    /// Replies to all commands that need the engine that their outcome is unknown, and clears the batch.
+    pub fn time_out(&mut self, session: &Session, out: &mut Vec<u8>) {
         for item in self.items.drain(..) {
             match item {
                 Item::Text(range) => out.extend_from_slice(&self.text[range]),
-                _ => Writer::new(out, session.version).error(error),
+                Item::WithId { .. } => Writer::new(out, session.version).error(OUTCOME_UNKNOWN_RETRY),
+                _ => Writer::new(out, session.version).error(OUTCOME_UNKNOWN),
             }
         }
         self.text.clear();
@@ -300,6 +302,7 @@ impl PipelineBatch {
                     Response::Applied(Ok(outcome)) => {
                         id_commands::write_outcome(outcome, relaxed, many, &mut writer);
                     }
+                    Response::Applied(Err(error)) => writer.error(&reply::engine_error_with_id(error)),
                     other => write_error(other, &mut writer),
                 },
                 Item::Value(reply) => match next() {
@@ -349,7 +352,7 @@ fn queue(
     bytes_max: usize,
 ) -> Result<(), String> {
     let is_allowed = match spec.kind {
-        Kind::Connection => matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME"),
+        Kind::Connection => matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME" | "UNWATCH"),
         Kind::Scan | Kind::Transaction => false,
         Kind::WithId(command) => command == IdCommand::Get,
         _ => true,

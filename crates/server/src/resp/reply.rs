@@ -29,7 +29,10 @@ pub const SYNTAX: &str = "ERR syntax error";
 pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
 pub const NO_AUTH: &str = "NOAUTH Authentication required.";
+/// The outcome of a command without an id.
 pub const OUTCOME_UNKNOWN: &str =
+    "IDBUSY outcome unknown: the command is not complete yet, and a change may still take effect";
+pub const OUTCOME_UNKNOWN_RETRY: &str =
     "IDBUSY outcome unknown: the first attempt is not durable yet; retry with the same id";
 pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; \
     give them the same hash tag, as {user7}.a and {user7}.b have";
@@ -136,13 +139,25 @@ pub fn denied(error: AuthError) -> String {
     error_line(code, error)
 }
 
-/// Error message for an engine error. Errors of Redis have its texts.
+/// Error message for an engine error of a command without an id. Errors of Redis have its texts.
 pub fn engine_error(error: impl Borrow<EngineError>) -> String {
     let error = error.borrow();
-    match engine_error_code(error) {
-        ErrorCode::NotACounter => NOT_AN_INTEGER.into(),
-        ErrorCode::Overflow => OVERFLOW.into(),
-        code => error_line(code, error),
+    match (engine_error_code(error), error) {
+        (ErrorCode::NotACounter, _) => NOT_AN_INTEGER.into(),
+        (ErrorCode::Overflow, _) => OVERFLOW.into(),
+        (code, EngineError::Busy(why)) => error_line(code, format!("{why}; wait, then retry")),
+        (code, EngineError::Closed) => {
+            error_line(code, "the server is shutting down; a change may have taken effect")
+        }
+        (code, error) => error_line(code, error),
+    }
+}
+
+/// Error message for an engine error of an operation with an id, which can be retried.
+pub fn engine_error_with_id(error: &EngineError) -> String {
+    match error {
+        EngineError::Busy(_) | EngineError::Closed => error_line(engine_error_code(error), error),
+        other => engine_error(other),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state of a connection: authentication, protocol version and queued transaction.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jeton_auth::{AuthContext, AuthError, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
@@ -9,6 +10,8 @@ use jeton_resp::reply_writer::Version;
 
 use super::pipeline::OwnedCommand;
 use super::reply::{self, NO_AUTH};
+use crate::auth_failures::AuthFailures;
+use crate::metrics::Metric;
 use crate::service::Service;
 
 pub struct Session {
@@ -24,6 +27,12 @@ pub struct Session {
     /// The table used last, and its catalog.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
     pub queued: Option<MultiQueue>,
+    /// Name and version of the client library.
+    pub library: [Vec<u8>; 2],
+    pub since: Instant,
+    auth_failures: AuthFailures,
+    /// The delay of the next reply, after a failed authentication.
+    pub delay: Option<Duration>,
 }
 
 /// Commands queued since `MULTI`.
@@ -46,7 +55,23 @@ impl Session {
     pub fn new(service: Arc<Service>, number: u64, peer: String) -> Self {
         let (auth, view) = (service.access.anonymous().ok(), service.engine.tables_view());
         let (version, millis, name) = (Version::Resp2, service.millis(), Vec::new());
-        Self { service, number, peer, version, millis, name, auth, view, last: None, queued: None }
+        let auth_failures = AuthFailures::default();
+        Self {
+            service,
+            number,
+            peer,
+            version,
+            millis,
+            name,
+            auth,
+            view,
+            last: None,
+            queued: None,
+            library: [const { Vec::new() }; 2],
+            since: Instant::now(),
+            auth_failures,
+            delay: None,
+        }
     }
 
     pub fn reset(&mut self) {
@@ -55,14 +80,28 @@ impl Session {
         self.name.clear();
     }
 
-    /// Whether the client is authenticated, or may be anonymous.
+    /// Whether the client is authenticated by a token that is still valid, or may be anonymous.
     pub fn is_authenticated(&self) -> bool {
-        self.auth.is_some()
+        self.auth.as_ref().is_some_and(|auth| auth.check(self.millis).is_ok())
+    }
+
+    /// The name of the token; `default` on a server without tokens, as in Redis.
+    pub fn user(&self) -> &str {
+        self.auth.as_ref().and_then(AuthContext::name).unwrap_or("default")
+    }
+
+    /// Whether the client may learn that a table exists.
+    pub fn may_see(&self, table: &str) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.may_see(table, self.millis))
     }
 
     pub fn authenticate(&mut self, token: &[u8]) -> Result<(), AuthError> {
-        let auth = self.service.access.authenticate(token, self.service.millis())?;
-        self.auth = Some(auth);
+        let authenticated = self.service.access.authenticate(token, self.service.millis());
+        let failed = |why: &AuthError| {
+            let metric = Metric::RespAuthFailures;
+            self.delay = Some(self.auth_failures.add(&self.service, metric, &self.peer, *why));
+        };
+        self.auth = Some(authenticated.inspect_err(failed)?);
         Ok(())
     }
 
@@ -86,7 +125,7 @@ impl Session {
         // Checked before the lookup, so that a client without the right does not learn whether the table
         // exists.
         if let Err(denied) = auth.may(name, right, self.millis) {
-            self.service.metrics.add(crate::Metric::Denied, 1);
+            self.service.metrics.add(Metric::Denied, 1);
             return Err(reply::denied(denied));
         }
         let catalog = self.view.look();

@@ -1,5 +1,7 @@
 //! Tokens, rights, quotas and rate limits.
 
+use std::time::{Duration, Instant};
+
 use jeton_auth::{Grant, Limits, Rate};
 use jeton_server::Metric;
 use serde_json::{Value, json};
@@ -145,6 +147,7 @@ fn an_invalid_token_is_rejected_and_not_repeated() {
     let good = server.client_as("all").token.unwrap();
     let last = if good.ends_with('0') { "1" } else { "0" };
     let wrong = format!("{}{last}", &good[..good.len() - 1]);
+    let start = Instant::now();
     for token in [wrong.as_str(), "jeton_short", "hunter2"] {
         client.token = Some(token.into());
         let reply = client.get("/v1/tables");
@@ -152,6 +155,9 @@ fn an_invalid_token_is_rejected_and_not_repeated() {
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"jeton\", error=\"invalid_token\""));
         assert!(!reply.text().contains(token), "{}", reply.text());
     }
+    // 50 + 100 + 200 ms.
+    assert!(start.elapsed() >= Duration::from_millis(350), "{:?}", start.elapsed());
+    assert_eq!(server.service.metrics.get(Metric::HttpAuthFailures), 3);
     client.token = None;
     client.call("GET", "/v1/tables", &[("authorization", "Basic YTpi")], b"").problem(401, "unauthorized");
     client.call("GET", "/v1/tables", &[("authorization", &format!("bearer  {good}"))], b"").ok();
@@ -159,6 +165,24 @@ fn an_invalid_token_is_rejected_and_not_repeated() {
     for path in ["/healthz", "/readyz", "/metrics", "/openapi.json", "/problems/unauthorized", "/"] {
         assert_eq!(client.get(path).status, 200, "{path}");
     }
+}
+
+#[test]
+fn metrics_name_only_tables_with_rights() {
+    let admin = Grant { server: true, ..Grant::new("server") };
+    let server = TestServer::with_tokens([grant("reader", "clicks", "read"), admin]);
+    let seen = |mut client: Client| {
+        let reply = client.get("/metrics");
+        let text = reply.text();
+        assert!(text.contains("jeton_commands_total 0"), "{text}");
+        ["clicks", "stock"].map(|table| text.contains(&format!("table=\"{table}\"")))
+    };
+    assert_eq!(seen(server.client()), [false, false]);
+    assert_eq!(seen(server.client_as("reader")), [true, false]);
+    assert_eq!(seen(server.client_as("server")), [true, true]);
+    let mut wrong = server.client();
+    wrong.token = Some("hunter2".into());
+    wrong.get("/metrics").problem(401, "token-invalid");
 }
 
 #[test]

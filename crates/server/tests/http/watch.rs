@@ -1,9 +1,12 @@
 //! The change feed over HTTP.
 
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use jeton_auth::Grant;
 use serde_json::{Value, json};
 
 use crate::client::{Client, assert_members};
-use crate::harness::{TestServer, uuid};
+use crate::harness::{TestServer, grant, uuid};
 
 /// The next event, without comments.
 pub fn event(client: &mut Client) -> (String, String, Value) {
@@ -67,6 +70,20 @@ fn the_feed_is_filtered_by_table_and_prefix() {
     let (_, _, data) = event(&mut watcher);
     assert_members(&data, json!({"row": "a/3", "column": "x:y"}));
     server.client().get("/v1/watch?table=nowhere").problem(404, "unknown-table");
+}
+
+#[test]
+fn an_idle_stream_ends_with_its_token() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+    let expires = Some(now + 4000);
+    let server = TestServer::with_tokens([Grant { expires, ..grant("short", "*", "read") }]);
+    let mut watcher = server.client_as("short");
+    watcher.send("GET", "/v1/watch", &[], b"");
+    assert_eq!(watcher.head().status, 200);
+    assert_eq!(watcher.chunk(), b": watching\n\n");
+    let start = Instant::now();
+    assert_eq!(watcher.chunk(), b"");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]

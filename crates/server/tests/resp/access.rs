@@ -1,6 +1,8 @@
 //! Access tokens, rights in tables, quotas and rate limits.
 
-use jeton_auth::{Access, Grant, Limits, RANDOM_BYTES, Rate, TableRule, TokenStore};
+use std::time::{Duration, Instant};
+
+use jeton_auth::{Access, Grant, Limits, RANDOM_BYTES, Rate, TableRule, TokenFile, TokenStore};
 use jeton_server::Options;
 
 use crate::client::{Client, words};
@@ -210,4 +212,44 @@ fn rate_limit_applies_per_command() {
     client.check("PING => PONG\nMULTI => OK\nINCR {t}a => QUEUED\nDISCARD => OK");
     assert_eq!(free.run("INCR {t}a"), (5 + made + 1).to_string());
     assert!(server.service().metrics.get(jeton_server::Metric::Throttled) >= 5);
+}
+
+#[test]
+fn info_names_only_tables_with_rights() {
+    let server_admin = Grant { server: true, ..Grant::new("server") };
+    let (server, tokens) =
+        guarded(&[grant("reader", &[("other", "read")]), Grant::new("none"), server_admin]);
+    for (token, seen) in tokens.iter().zip([[false, true], [false, false], [true, true]]) {
+        let info = authenticated(&server, token).run("INFO");
+        assert_eq!(["default", "other"].map(|name| info.contains(&format!("table_{name}:"))), seen, "{info}");
+    }
+}
+
+#[test]
+fn a_revoked_token_ends_open_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = TokenFile::new(folder.path().join("tokens.toml"));
+    let all = grant("all", &[("*", "read add admin")]);
+    let token = file.edit(|store| store.add(all, &[7; RANDOM_BYTES], NOW)).unwrap().reveal();
+    let server = Server::with_access(Options::default(), Access::from_file(file.path()).unwrap());
+    let mut client = authenticated(&server, &token);
+    client.check("INCR a => 1\nMULTI => OK\nINCR a => QUEUED");
+    file.edit(|store| store.remove("all")).unwrap();
+    assert!(server.service().access.reload_if_changed().unwrap());
+    for request in "EXEC;PING;INFO;COMMAND;CONFIG GET *;CLIENT ID;INCR a;GET a;SCAN 0".split(';') {
+        assert_eq!(client.run(request), "-NOAUTH Authentication required.", "{request}");
+    }
+}
+
+#[test]
+fn failed_authentication_delays_the_connection() {
+    let (server, tokens) = guarded(&[grant("all", &[("*", "read add admin")])]);
+    let (mut guesser, start) = (server.client(), Instant::now());
+    for request in ["AUTH wrong", "HELLO 3 AUTH default wrong", "AUTH default wrong"] {
+        assert!(guesser.run(request).starts_with("-WRONGPASS "), "{request}");
+    }
+    // 50 + 100 + 200 ms.
+    assert!(start.elapsed() >= Duration::from_millis(350), "{:?}", start.elapsed());
+    assert_eq!(server.service().metrics.get(jeton_server::Metric::RespAuthFailures), 3);
+    assert_eq!(guesser.run(&format!("AUTH {}", tokens[0])), "OK");
 }

@@ -231,3 +231,61 @@ fn idle_connections_do_not_delay_active_ones() {
     drop(idle);
     eventually("idle connections are closed", || server.service().metrics.get(Metric::RespOpen) == 1);
 }
+
+#[test]
+fn long_patterns_are_rejected() {
+    let (_server, mut client) = Server::with_client();
+    assert_eq!(client.run("SET a 1"), "OK");
+    let (fits, long) = ("[a-z]*".repeat(682), "[a-z]*".repeat(683));
+    for request in ["SCAN 0 MATCH", "CONFIG GET", "COMMAND LIST FILTERBY PATTERN"] {
+        let reply = client.run(&format!("{request} {fits}"));
+        assert!(!reply.starts_with('-'), "{request}: {reply}");
+        assert_eq!(client.run(&format!("{request} {long}")), "-ERR a pattern has at most 4096 bytes");
+    }
+}
+
+#[test]
+fn commands_with_too_many_keys_change_nothing() {
+    let (_server, mut client) = Server::with_client();
+    let keys = |number: usize, suffix: &str| -> String {
+        (0..number).map(|key| format!(" k{key}{suffix}")).collect()
+    };
+    for (verb, suffix) in [("MSET", " 1"), ("MSETNX", " 1"), ("DEL", ""), ("MGET", ""), ("EXISTS", "")] {
+        let reply = client.run(&format!("{verb}{}", keys(20_001, suffix)));
+        assert_eq!(reply, "-ERR a command names at most 20000 keys", "{verb}");
+    }
+    assert_eq!(client.run("DBSIZE"), "0");
+    assert_eq!(client.run(&format!("MSET{}", keys(20_000, " 1"))), "OK");
+    assert_eq!(client.run(&format!("EXISTS{}", keys(20_000, ""))), "20000");
+    assert_eq!(client.run(&format!("DEL{}", keys(20_000, ""))), "20000");
+    let reply = client.run(&format!("COMMAND INFO{}", " get".repeat(1024)));
+    assert_eq!(reply, "-ERR this command has at most 1024 arguments");
+}
+
+#[test]
+fn http_requests_are_not_executed() {
+    let (server, mut client) = Server::with_client();
+    let heads = [
+        "POST / HTTP/1.1",
+        "pOsT /",
+        "GET / HTTP/1.1",
+        "GET /a\"b HTTP/1.0",
+        "PUT /a HTTP/1.1",
+        "OPTIONS * HTTP/1.1",
+        "PRI * HTTP/2.0",
+        "host: localhost",
+        "PING\r\nHost: localhost",
+    ];
+    for head in heads {
+        let mut page = server.client();
+        page.send(format!("{head}\r\nAccept: */*\r\n\r\nSET pwned yes\r\n").as_bytes());
+        let reply = String::from_utf8(page.read_to_end()).unwrap();
+        let reply = reply.strip_prefix("+PONG\r\n").unwrap_or(&reply);
+        assert_eq!(reply, "-ERR Protocol error: this is an HTTP request to the port of RESP\r\n", "{head}");
+    }
+    assert_eq!(server.service().metrics.get(Metric::HttpOnResp), heads.len() as u64);
+    assert_eq!(client.run("GET pwned"), "nil");
+    client.send(b"SET HTTP POST\r\nGET HTTP\r\n");
+    assert_eq!(client.read_raw(), b"+OK\r\n");
+    assert_eq!(client.read_raw(), b"$4\r\nPOST\r\n");
+}

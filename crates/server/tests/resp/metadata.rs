@@ -4,9 +4,47 @@ use jeton_resp::reply_parser::Value;
 
 use crate::client::show;
 use crate::redis::Both;
+use crate::server::Server;
 
 /// Commands of Jeton only, or newer than the Redis used for comparison.
 const OURS: &[&str] = &["increx", "jadd", "jdel", "jget", "jmadd", "jop", "jreset", "jset"];
+
+#[test]
+fn client_libraries_find_their_fields() {
+    let (server, mut client) = Server::with_client();
+    client.check(
+        "CLIENT SETNAME me => OK
+         CLIENT SETINFO LIB-NAME redis-py => OK
+         CLIENT SETINFO lib-ver 5.0 => OK
+         CLIENT SETINFO lib-foo 5.0 => -ERR Unrecognized option 'lib-foo'
+         KEYS * => -ERR KEYS is not supported: it would block the server; use SCAN
+         watch a => -ERR WATCH is not supported: use commands with an id*",
+    );
+    let list = client.call(&["CLIENT", "LIST"]).as_bytes().unwrap().to_vec();
+    let list = String::from_utf8(list).unwrap();
+    for field in ["name=me ", "user=default ", "resp=2 ", "lib-name=redis-py ", "lib-ver=5.0\n", " db=0 "] {
+        assert!(list.contains(field), "{field}: {list}");
+    }
+    let id = client.run("CLIENT ID");
+    assert_eq!(client.call(&["CLIENT", "LIST", "ID", &id]).as_bytes().unwrap().len(), list.len());
+    let info = String::from_utf8(client.call(&["INFO"]).as_bytes().unwrap().to_vec()).unwrap();
+    let number = |name: &str| {
+        let line =
+            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default();
+        line.parse::<u64>().unwrap_or_else(|_| panic!("{name}: {info}"))
+    };
+    assert_eq!(number("arch_bits"), u64::from(usize::BITS));
+    assert_eq!(number("tcp_port"), u64::from(server.port()));
+    assert!(number("used_memory") > 0 && number("server_time_usec") > 0);
+    for zero in ["cluster_enabled", "maxmemory", "loading", "rdb_bgsave_in_progress", "uptime_in_days"] {
+        assert_eq!(number(zero), 0, "{zero}");
+    }
+    let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap();
+    assert!(run_id.len() == 40 && run_id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{run_id}");
+    assert_eq!(client.run("CONFIG GET port"), format!("[\"port\" \"{}\"]", server.port()));
+    let cluster = client.call(&["INFO", "cluster"]);
+    assert_eq!(cluster.as_bytes(), Some(&b"# Cluster\r\ncluster_enabled:0\r\n\r\n"[..]));
+}
 
 /// Name, arity, flags, first key, last key, step, categories.
 const FIELDS: usize = 7;
