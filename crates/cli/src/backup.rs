@@ -30,7 +30,7 @@ const INCOMPLETE: &str = "INCOMPLETE";
 ///
 /// The copy is a complete store, which jeton serve --data opens. On the same file system, immutable files are
 /// hard links: copy the backup to another machine to survive a disk failure. If a server uses the store, it
-/// makes the copy over HTTP and keeps serving.
+/// makes the copy over HTTP, below its setting backup_dir, and keeps serving.
 #[derive(Args)]
 pub struct Backup {
     /// Directory of the copy; new or empty

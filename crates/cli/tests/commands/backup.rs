@@ -30,7 +30,7 @@ fn a_backup_is_a_complete_store() {
 #[test]
 fn a_running_server_makes_the_backup() {
     let folder = folder();
-    let server = Server::start(folder.path(), &[]);
+    let server = Server::start(folder.path(), &["--backup-dir", "."]);
     server.must(&["add", "home", "41"]);
     let made = server.must(&["backup", "data/../copy", "--data", "data"]);
     has(&made, &["is a complete copy of data"]);
@@ -47,6 +47,9 @@ fn a_running_server_makes_the_backup() {
     server
         .run(&["backup", "wrong", "--data", "other/data"])
         .fails(&["the store of this server is in", "other/data"]);
+    // A server without a backup directory makes no copy.
+    other.run(&["backup", "wrong", "--data", "data"]).fails(&["backup_dir", "--backup-dir"]);
+    assert!(!other.folder.join("wrong").exists());
     // Without a server there is no copy.
     server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]).fails(&[
         "at 127.0.0.1:1",
