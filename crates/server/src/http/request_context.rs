@@ -19,6 +19,13 @@ use super::{body, idempotency_key, json};
 use crate::service::{operation_outcome, read_value};
 use crate::{Metric, Service};
 
+/// Content types that a web page can send to another site without its consent (CORS preflight).
+const SIMPLE_TYPES: [&str; 4] =
+    ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
+
+/// Headers that a web page cannot send without that consent.
+const NOT_SIMPLE: [&str; 3] = ["authorization", idempotency_key::NAME, "ce-specversion"];
+
 pub struct RequestContext {
     pub app: App,
     pub auth: AuthContext,
@@ -38,7 +45,9 @@ impl FromRequest<App> for RequestContext {
             return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write"));
         }
         let auth = authenticate(&app.service, &parts.headers)?;
-        Ok(Self { app: app.clone(), auth, parts, body: Mutex::new(body) })
+        let request = Self { app: app.clone(), auth, parts, body: Mutex::new(body) };
+        request.check_content()?;
+        Ok(request)
     }
 }
 
@@ -83,6 +92,27 @@ pub fn throttled(service: &Service, why: Throttled) -> Problem {
 }
 
 impl RequestContext {
+    /// Rejects encoded bodies, and writes that a web page of another site could send.
+    fn check_content(&self) -> Result<(), Problem> {
+        let headers = &self.parts.headers;
+        if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+            let detail = "the header Content-Encoding is not supported: send the body as it is";
+            return Err(Problem::new(ErrorCode::MediaType, detail));
+        }
+        if self.parts.method == Method::POST
+            && SIMPLE_TYPES.contains(&self.media_type().as_str())
+            && !NOT_SIMPLE.iter().any(|name| headers.contains_key(*name))
+        {
+            let expected = match self.parts.uri.path().rsplit('/').next() {
+                Some("import") => "application/x-ndjson",
+                Some("events") => "application/cloudevents+json",
+                _ => "application/json",
+            };
+            return self.must_be(&[expected]);
+        }
+        Ok(())
+    }
+
     pub fn service(&self) -> &Service {
         &self.app.service
     }
