@@ -59,7 +59,7 @@ error_codes! {
     IdRequired, "id-required", Some("IDREQUIRED"), 400, false, false, "The table requires an id on every write",
         "Create an id before the first attempt and use the same id for every retry: as the member \"id\" of the \
          body, or in the header Idempotency-Key, in quotes. A table can accept writes without ids \
-         (without_id: \"at-most-once\"); a retry of such a write counts again.";
+         (without_id: \"at-most-once\", or \"resp-only\" for commands of Redis); a retry of such a write counts again.";
     IdInvalid, "id-invalid", Some("IDFORMAT"), 400, false, false, "The table does not accept this id",
         "A table lists the id formats it accepts, and an id is parsed in that format; the format is never guessed. \
          If the table accepts several formats, an id starts with the name of its format and a colon, such as \

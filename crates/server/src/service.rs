@@ -120,7 +120,7 @@ impl Service {
         if engine.table(&options.default_table).is_err() {
             // Redis commands have no ids and must work on the default table.
             let settings =
-                TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() };
+                TableSettings { without_id: MissingIdPolicy::RespOnly, ..TableSettings::default() };
             engine.create_table(&options.default_table, settings)?;
         }
         Ok(Self {

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use jeton_auth::{AuthContext, AuthError, Right, Throttled};
-use jeton_core::{Cell, Formats, OpId, Operation, PartitionId, Table, Value};
+use jeton_core::{Cell, MissingIdPolicy, OpId, Operation, PartitionId, Rejection, Table, Value};
 use jeton_engine::{Ask, EngineError, OperationOutcome};
 use serde::de::DeserializeOwned;
 
@@ -247,7 +247,7 @@ impl RequestContext {
     }
 
     /// The id of the operation: from the body, or from the header `Idempotency-Key`.
-    pub fn id(&self, in_body: Option<String>, formats: Formats) -> Result<Option<OpId>, Problem> {
+    pub fn id(&self, in_body: Option<String>, table: &Table) -> Result<Option<OpId>, Problem> {
         let text = match (in_body, self.idempotency_key()?) {
             (Some(body), Some(header)) if body != header => {
                 let detail = format!(
@@ -257,7 +257,7 @@ impl RequestContext {
             }
             (body, header) => body.or(header),
         };
-        Ok(text.map(|text| formats.parse(&text)).transpose()?)
+        parsed_id(text, table)
     }
 
     /// The string in the header `Idempotency-Key`.
@@ -274,6 +274,16 @@ impl RequestContext {
             return Err(Problem::bad_request(detail));
         }
         Ok(())
+    }
+}
+
+/// Parses the id of an operation in a table. Over HTTP a write needs one, unless the table allows every write
+/// without an id: a client or proxy that repeats a POST does not know whether it was applied.
+pub fn parsed_id(text: Option<String>, table: &Table) -> Result<Option<OpId>, Problem> {
+    match text {
+        Some(text) => Ok(Some(table.settings().formats.parse(&text)?)),
+        None if table.settings().without_id == MissingIdPolicy::AtMostOnce => Ok(None),
+        None => Err(Rejection::IdRequired.into()),
     }
 }
 
