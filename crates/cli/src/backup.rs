@@ -215,14 +215,14 @@ fn check_store(folder: &Path, what: &str, fix: &str) -> Result<()> {
 
 /// Locks a store, because files must not change while they are copied.
 fn lock(folder: &Path) -> Result<Option<fs::File>> {
-    let disk = RealDisk::new(folder).map_err(|error| anyhow!("{error}"))?;
+    // A read-only backup needs no lock.
+    let Ok(disk) = RealDisk::new(folder) else { return Ok(None) };
     match disk.lock("jeton restore") {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::Held { by, pid }) => Err(CliError::new(
             format!("{} is in use by {by} (process {pid})", folder.display()),
             "restore a backup, or stop that process first",
         )),
-        // A read-only backup needs no lock.
         Err(_) => Ok(None),
     }
 }

@@ -1,5 +1,9 @@
 //! `jeton backup` and `jeton restore`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use crate::server::{Server, folder, has, run_in};
 
 #[test]
@@ -64,6 +68,31 @@ fn a_running_server_makes_the_backup() {
     let copy = Server::start(&folder.path().join("again"), &[]);
     assert_eq!(copy.must(&["get", "home"]), "41");
     assert_eq!(server.must(&["get", "home"]), "42");
+}
+
+/// Asserts that only the owner can use a directory and all that is in it.
+fn is_private(path: &Path) {
+    let mode = std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode & 0o077, 0, "{} has mode {mode:03o}", path.display());
+    for entry in std::fs::read_dir(path).into_iter().flatten() {
+        is_private(&entry.unwrap().path());
+    }
+}
+
+#[test]
+fn stores_and_backups_are_private() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
+    let server = Server::start(folder.path(), &["--backup-dir", "."]);
+    server.must(&["add", "home", "1"]);
+    server.must(&["backup", "copy", "--data", "data"]);
+    let ended = server.stop();
+    has(&ended.err, &["data (mode 755)"]);
+    let restored = run_in(folder.path(), &[], &["restore", "copy", "again"]);
+    assert_eq!(restored.code, Some(0), "{}", restored.err);
+    ["data", "copy", "again"].map(|name| is_private(&folder.path().join(name)));
 }
 
 #[test]
