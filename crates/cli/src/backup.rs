@@ -30,7 +30,7 @@ const INCOMPLETE: &str = "INCOMPLETE";
 ///
 /// The copy is a complete store, which jeton serve --data opens. On the same file system, immutable files are
 /// hard links: copy the backup to another machine to survive a disk failure. If a server uses the store, it
-/// makes the copy over HTTP and keeps serving.
+/// makes the copy over HTTP, below its setting backup_dir, and keeps serving.
 #[derive(Args)]
 pub struct Backup {
     /// Directory of the copy; new or empty
@@ -215,14 +215,14 @@ fn check_store(folder: &Path, what: &str, fix: &str) -> Result<()> {
 
 /// Locks a store, because files must not change while they are copied.
 fn lock(folder: &Path) -> Result<Option<fs::File>> {
-    let disk = RealDisk::new(folder).map_err(|error| anyhow!("{error}"))?;
+    // A read-only backup needs no lock.
+    let Ok(disk) = RealDisk::new(folder) else { return Ok(None) };
     match disk.lock("jeton restore") {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::Held { by, pid }) => Err(CliError::without_cause(
             format!("{} is in use by {by} (process {pid})", folder.display()),
             "restore a backup, or stop that process first",
         )),
-        // A read-only backup needs no lock.
         Err(_) => Ok(None),
     }
 }

@@ -66,6 +66,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Files of libraries, such as those of the value store, are for their owner only, as all others.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
         Command::Init(init) => init.run(),

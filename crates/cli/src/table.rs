@@ -67,7 +67,7 @@ struct Change {
     #[arg(long, value_name = "WHEN")]
     durability: Option<String>,
 
-    /// Policy for writes without an id: refuse or at-most-once [default: refuse]
+    /// Policy for writes without an id: refuse, at-most-once, or resp-only (refused over HTTP) [default: refuse]
     #[arg(long, value_name = "WHAT")]
     without_id: Option<String>,
 

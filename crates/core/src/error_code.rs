@@ -59,7 +59,7 @@ error_codes! {
     IdRequired, "id-required", Some("IDREQUIRED"), 400, false, false, "The table requires an id on every write",
         "Create an id before the first attempt and use the same id for every retry: as the member \"id\" of the \
          body, or in the header Idempotency-Key, in quotes. A table can accept writes without ids \
-         (without_id: \"at-most-once\"); a retry of such a write counts again.";
+         (without_id: \"at-most-once\", or \"resp-only\" for commands of Redis); a retry of such a write counts again.";
     IdInvalid, "id-invalid", Some("IDFORMAT"), 400, false, false, "The table does not accept this id",
         "A table lists the id formats it accepts, and an id is parsed in that format; the format is never guessed. \
          If the table accepts several formats, an id starts with the name of its format and a colon, such as \
@@ -136,9 +136,8 @@ error_codes! {
         "The branch has finished with the outcome in \"ending\": commit or abort. The outcome is final, and the \
          branch cannot be prepared again. A prepare that arrives after an abort gets this error.";
     BackupTarget, "backup-target", None, 409, false, false, "The backup directory cannot be used",
-        "A backup needs a directory that is new or empty, writable by the server, and outside the store. If the \
-         server has a backup_dir, the directory must be below it. The detail names the obstacle. The store is \
-         unchanged.";
+        "A backup over HTTP needs the setting backup_dir of the server, and a directory below it that is new or empty \
+         and outside the store. The detail names the obstacle. The store is unchanged.";
     IdExpired, "id-expired", Some("IDEXPIRED"), 410, false, false, "The id is older than the table's window",
         "The server no longer knows whether this id was counted, and does not count it now. Do not send the \
          operation under a new id unless you know that it was not counted: it could count twice. Check the counter \
@@ -149,8 +148,15 @@ error_codes! {
          lines. Nothing changed.";
     MediaType, "media-type", None, 415, false, false, "The content type is not supported",
         "Set Content-Type: application/json for most paths, application/x-ndjson for imports, \
-         application/cloudevents+json or application/cloudevents-batch+json for events. The server does not guess, \
-         so that no web page can make a browser write.";
+         application/cloudevents+json or application/cloudevents-batch+json for events, also without a body. The \
+         server does not guess, so that no web page can make a browser write. Content-Encoding is not supported.";
+    HostNotAllowed, "host-not-allowed", None, 421, false, false, "The server does not have this name",
+        "The header Host must be an IP address, localhost, the host name of the machine, or a name in the setting \
+         http_hosts of the server, so that no web page can reach the server under a name of its own. Nothing changed. \
+         The operator can add names to http_hosts.";
+    HeadTooLarge, "head-too-large", None, 431, false, false, "The head of the request is too large",
+        "Request line and headers have at most 65536 bytes. Nothing changed. Read fewer rows in one request, or send \
+         the data in a body.";
     IdMismatch, "id-mismatch", Some("IDMISMATCH"), 422, false, false, "The id was used for another operation",
         "An id names one operation. An operation with another change, value or bound was counted under this id; this \
          one was not. This is an error in the client: create a new id for every new operation and keep it for its \

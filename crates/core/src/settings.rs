@@ -62,6 +62,9 @@ pub enum MissingIdPolicy {
     Refuse,
     /// Apply it at most once; a retry is another write.
     AtMostOnce,
+    /// As `AtMostOnce` over RESP, whose commands have no ids in Redis; as `Refuse` over HTTP. The server
+    /// distinguishes the protocols.
+    RespOnly,
 }
 
 /// An invalid setting. The message names the setting and the accepted range.
@@ -171,7 +174,11 @@ impl TableSettings {
             }
         }
         out.put_u8(u8::from(self.durability == Durability::Relaxed));
-        out.put_u8(u8::from(self.without_id == MissingIdPolicy::AtMostOnce));
+        out.put_u8(match self.without_id {
+            MissingIdPolicy::Refuse => 0,
+            MissingIdPolicy::AtMostOnce => 1,
+            MissingIdPolicy::RespOnly => 2,
+        });
         out.put_varint(self.expected_ids);
         out.put_varint(self.memory_cap);
     }
@@ -193,7 +200,12 @@ impl TableSettings {
             session_lease,
             mode,
             durability: if input.flag()? { Durability::Relaxed } else { Durability::Strict },
-            without_id: if input.flag()? { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
+            without_id: match input.u8()? {
+                0 => MissingIdPolicy::Refuse,
+                1 => MissingIdPolicy::AtMostOnce,
+                2 => MissingIdPolicy::RespOnly,
+                _ => return Err(DecodeError("an unknown policy for writes without an id")),
+            },
             expected_ids: input.varint()?,
             memory_cap: input.varint()?,
         };

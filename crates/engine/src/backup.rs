@@ -9,13 +9,14 @@
 //! recovery.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_executor::block_on;
 use jeton_core::PartitionId;
-use jeton_wal::disk::RealDisk;
+use jeton_wal::disk::{RealDisk, private_folder};
 use jeton_wal::{Batch, Blob, DurableAt, Error as LogError, Extent, LogId, Reader, Slot, Wal};
 
 use crate::engine::Engine;
@@ -71,13 +72,13 @@ impl Engine {
     /// Copies the store as of one instant into an empty or new directory, while requests continue. The copy is durable
     /// when this returns.
     pub fn checkpoint(&self, target: &Path) -> Result<BackupReport, BackupError> {
-        std::fs::create_dir_all(target).map_err(io_error("make", target))?;
-        let mut inside = std::fs::read_dir(target).map_err(io_error("list", target))?;
-        if inside.next().is_some() {
+        // Before its permissions are changed.
+        if std::fs::read_dir(target).is_ok_and(|mut inside| inside.next().is_some()) {
             return Err(BackupError::NotEmpty(target.into()));
         }
+        private_folder(target).map_err(io_error("make", target))?;
         let marker = target.join(INCOMPLETE);
-        std::fs::write(&marker, b"this backup is unfinished\n").map_err(io_error("write", &marker))?;
+        write(&marker, b"this backup is unfinished\n")?;
         sync(target)?;
 
         let report = self.copy(self.snapshot()?, target)?;
@@ -132,7 +133,7 @@ impl Engine {
         write(&target.join(&ids.manifest.0), &ids.manifest.1)?;
         // An empty tree has a directory for its tables too.
         for folder in ["values/tables", "values", "ids"].map(|folder| target.join(folder)) {
-            std::fs::create_dir_all(&folder).map_err(io_error("make", &folder))?;
+            private_folder(&folder).map_err(io_error("make", &folder))?;
             sync(&folder)?;
         }
         Ok(BackupReport { files, entries })
@@ -233,13 +234,16 @@ fn link(from: &Path, to: &Path) -> Result<(), BackupError> {
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), BackupError> {
     make_parent(path)?;
-    std::fs::write(path, bytes).map_err(io_error("write", path))?;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| file.write_all(bytes));
+    written.map_err(io_error("write", path))?;
     sync(path)
 }
 
 fn make_parent(path: &Path) -> Result<(), BackupError> {
     let parent = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(parent).map_err(io_error("make", parent))
+    private_folder(parent).map(drop).map_err(io_error("make", parent))
 }
 
 /// Makes a file or a directory durable.

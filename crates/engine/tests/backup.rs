@@ -3,11 +3,23 @@
 
 mod common;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use common::{add, apply_all, back_up_under_load, cells, millis, open, store, total, uuid_at};
 use jeton_core::TableSettings;
 use jeton_engine::Engine;
 
 const ROWS: u64 = 50;
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
 
 #[test]
 fn a_backup_holds_one_instant() {
@@ -33,7 +45,19 @@ fn a_backup_needs_an_empty_directory_and_completion() {
     assert_eq!(std::fs::read(full.join("precious")).unwrap(), b"data");
 
     let copy = folder.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    set_mode(&copy, 0o755);
+    set_mode(&full, 0o755);
+    engine.checkpoint(&full).unwrap_err();
+    assert_eq!(mode(&full), 0o755, "only a backup is made private");
     engine.checkpoint(&copy).unwrap();
+    for path in ["", "log", "ids", "values"].map(|name| copy.join(name)) {
+        assert_eq!(mode(&path), 0o700, "{}", path.display());
+        for entry in std::fs::read_dir(&path).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(path.is_dir() || mode(&path) == 0o600, "{}", path.display());
+        }
+    }
     std::fs::write(copy.join("INCOMPLETE"), b"").unwrap();
     let error = Engine::open(&copy, common::small()).err().unwrap().to_string();
     assert!(error.contains("never completed"), "{error}");

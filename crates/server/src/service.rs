@@ -35,7 +35,10 @@ pub struct Options {
     pub request_read_timeout: Duration,
     pub request_timeout: Duration,
     pub request_bytes_max: usize,
-    /// Directory below which backups are made. Without it, clients on this machine may name any directory.
+    /// Names, with or without a port, under which clients may address the server over HTTP, besides IP
+    /// addresses, `localhost` and the host name of the machine.
+    pub http_hosts: Vec<String>,
+    /// Directory below which backups over HTTP are made; without it there are none.
     pub backup_dir: Option<PathBuf>,
 }
 
@@ -48,6 +51,7 @@ impl Default for Options {
             request_read_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
+            http_hosts: Vec::new(),
             backup_dir: None,
         }
     }
@@ -139,7 +143,7 @@ impl Service {
         if engine.table(&options.default_table).is_err() {
             // Redis commands have no ids and must work on the default table.
             let settings =
-                TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() };
+                TableSettings { without_id: MissingIdPolicy::RespOnly, ..TableSettings::default() };
             engine.create_table(&options.default_table, settings)?;
         }
         Ok(Self {

@@ -99,6 +99,12 @@ fn read(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     if chain.is_empty() {
         return Err(unreadable(cert, "a certificate", &pem::Error::NoItemsFound));
     }
+    let mode = std::fs::metadata(key).map_or(0, |found| found.mode() & 0o7777);
+    if mode & 0o077 != 0 {
+        let path = key.display();
+        let why = format!("can be read or written by other users (mode {mode:03o}): chmod 600 {path}");
+        return Err(TlsError::File { file: key.into(), why });
+    }
     let private =
         PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, "a private key", &error))?;
     let pair = |source| TlsError::Pair { cert: cert.into(), key: key.into(), source };
@@ -205,11 +211,16 @@ mod tests {
 
     use super::*;
 
+    fn set_mode(file: &Path, mode: u32) {
+        fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
+
     fn pair(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
         let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
         let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
         fs::write(&cert, made.cert.pem()).unwrap();
         fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        set_mode(&key, 0o600);
         (cert, key)
     }
 
@@ -236,9 +247,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (cert, key) = pair(folder.path(), "one.test");
         let error = |cert: &Path, key: &Path| Tls::open(cert, key).err().unwrap().to_string();
+        for mode in [0o640, 0o604] {
+            set_mode(&key, mode);
+            assert!(error(&cert, &key).contains(&format!("mode {mode:03o}): chmod 600 ")));
+        }
+        set_mode(&key, 0o600);
         let missing = folder.path().join("missing.pem");
         assert!(error(&missing, &key).contains("missing.pem: cannot be read"));
         assert!(error(&key, &key).contains("contains no PEM block with a certificate"));
+        set_mode(&cert, 0o600);
         assert!(error(&cert, &cert).contains("contains no PEM block with a private key"));
 
         let other = tempfile::tempdir().unwrap();

@@ -87,6 +87,31 @@ impl SettingValue for MaybePath {
     }
 }
 
+/// Host names, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
+
+impl SettingValue for Names {
+    fn read(text: &str) -> Result<Self, String> {
+        if matches!(text, "" | "none") {
+            return Ok(Self(Vec::new()));
+        }
+        let is_name = |name: &str| {
+            let (host, port) = name.split_once(':').unwrap_or((name, "0"));
+            let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"-._".contains(&letter);
+            !host.is_empty() && host.bytes().all(is_letter) && port.parse::<u16>().is_ok()
+        };
+        match text.split(',').map(str::trim).find(|name| !is_name(name)) {
+            None => Ok(Self(text.split(',').map(|name| name.trim().to_owned()).collect())),
+            Some(name) => Err(format!("{name:?} is not a host name, such as counters.example.org")),
+        }
+    }
+
+    fn show(&self) -> String {
+        if self.0.is_empty() { "none".into() } else { self.0.join(",") }
+    }
+}
+
 /// An address to listen on, or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub Option<SocketAddr>);
@@ -193,6 +218,16 @@ impl SettingValue for LogFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn host_names_are_separated_by_commas() {
+        let names = |text: &str| Names::read(text).map(|names| names.show());
+        assert_eq!(names("a.example, b:81"), Ok("a.example,b:81".into()));
+        assert_eq!(names("none"), Ok("none".into()));
+        for text in ["a,,b", "http://a", "a:b", "*", "a b"] {
+            assert!(names(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn addresses_have_a_port() {

@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::setting_value::{DurationValue, Listen, LogFormat, LogLevel, MaybePath, SettingValue, Size};
+use super::setting_value::{
+    DurationValue, Listen, LogFormat, LogLevel, MaybePath, Names, SettingValue, Size,
+};
 
 /// The declaration of a setting.
 pub struct Setting {
@@ -79,9 +81,11 @@ settings! {
             "Token file (see jeton token); with none, every client has all rights";
         tls_cert: MaybePath = "none", "FILE", "Certificate chain in PEM; reloaded when it changes";
         tls_key: MaybePath = "none", "FILE", "Private key of the certificate in PEM";
+        http_hosts: Names = "none", "NAMES",
+            "Names for HTTP besides IP addresses, localhost and the host name: name or name:port, separated by commas";
         insecure: bool = "false", "BOOL", "Listen on non-loopback addresses without tokens";
         backup_dir: MaybePath = "none", "DIR",
-            "Parent directory of backups over HTTP; with none, only clients on this machine may request one";
+            "Directory below which backups of a running server are made; with none, it makes none";
         allow_flush: bool = "false", "BOOL",
             "Allow FLUSHALL and FLUSHDB to delete all counters of the default table";
     }
@@ -165,6 +169,7 @@ impl Settings {
             request_read_timeout: self.request_read_timeout.0,
             request_timeout: self.request_timeout.0,
             request_bytes_max: usize::try_from(self.request_bytes_max.0).unwrap_or(usize::MAX),
+            http_hosts: self.http_hosts.0.clone(),
             backup_dir: self.backup_dir.0.clone(),
         }
     }

@@ -111,7 +111,8 @@ impl Http<'_> {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if body.is_some() {
+        // Also without a body: the server accepts no write that a web page could send.
+        if method != "GET" {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         request.body(body.unwrap_or_default().to_owned().into()).map_err(|error| {

@@ -1,5 +1,9 @@
 //! `jeton backup` and `jeton restore`.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use crate::server::{Server, folder, has, run_in};
 
 #[test]
@@ -30,7 +34,7 @@ fn a_backup_is_a_complete_store() {
 #[test]
 fn a_running_server_makes_the_backup() {
     let folder = folder();
-    let server = Server::start(folder.path(), &[]);
+    let server = Server::start(folder.path(), &["--backup-dir", "."]);
     server.must(&["add", "home", "41"]);
     let made = server.must(&["backup", "data/../copy", "--data", "data"]);
     has(&made, &["is a complete copy of data"]);
@@ -47,6 +51,9 @@ fn a_running_server_makes_the_backup() {
     server
         .run(&["backup", "wrong", "--data", "other/data"])
         .fails(&["the store of this server is in", "other/data"]);
+    // A server without a backup directory makes no copy.
+    other.run(&["backup", "wrong", "--data", "data"]).fails(&["backup_dir", "--backup-dir"]);
+    assert!(!other.folder.join("wrong").exists());
     // Without a server there is no copy.
     server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]).fails(&[
         "at 127.0.0.1:1",
@@ -61,6 +68,31 @@ fn a_running_server_makes_the_backup() {
     let copy = Server::start(&folder.path().join("again"), &[]);
     assert_eq!(copy.must(&["get", "home"]), "41");
     assert_eq!(server.must(&["get", "home"]), "42");
+}
+
+/// Asserts that only the owner can use a directory and all that is in it.
+fn is_private(path: &Path) {
+    let mode = std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode & 0o077, 0, "{} has mode {mode:03o}", path.display());
+    for entry in std::fs::read_dir(path).into_iter().flatten() {
+        is_private(&entry.unwrap().path());
+    }
+}
+
+#[test]
+fn stores_and_backups_are_private() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
+    let server = Server::start(folder.path(), &["--backup-dir", "."]);
+    server.must(&["add", "home", "1"]);
+    server.must(&["backup", "copy", "--data", "data"]);
+    let ended = server.stop();
+    has(&ended.err, &["data (mode 755)"]);
+    let restored = run_in(folder.path(), &[], &["restore", "copy", "again"]);
+    assert_eq!(restored.code, Some(0), "{}", restored.err);
+    ["data", "copy", "again"].map(|name| is_private(&folder.path().join(name)));
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn the_first_start_prints_commands_that_work() {
     let path = url.split_once(&server.http()).unwrap().1;
     let body = "{\"delta\": 1}";
     let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
          idempotency-key: \"{id}\"\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
@@ -143,7 +143,7 @@ fn a_second_signal_ends_the_server_at_once() {
     let mut stream = TcpStream::connect(server.http()).unwrap();
     stream
         .write_all(
-            b"POST /v1/tables/default/counters/x:add HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n\
+            b"POST /v1/tables/default/counters/x:add HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n\
               content-type: application/json\r\ncontent-length: 100\r\n\r\n",
         )
         .unwrap();

@@ -7,8 +7,9 @@ use crate::server::{Server, folder, has, run_in, until};
 fn certificate(folder: &Path, name: &str) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
     std::fs::write(folder.join(format!("{name}.pem")), made.cert.pem()).expect("it is written");
-    std::fs::write(folder.join(format!("{name}.key")), made.signing_key.serialize_pem())
-        .expect("it is written");
+    let key = folder.join(format!("{name}.key"));
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode is set");
 }
 
 #[test]

@@ -57,6 +57,8 @@ impl LsmValues {
         let unusable =
             |error: &dyn std::fmt::Display| ValuesError(format!("cannot open {}: {error}", folder.display()));
         let open_files = Arc::new(DescriptorTable::new(options.open_files_max));
+        // The library would create it with the permissions of the umask.
+        jeton_wal::disk::private_folder(folder).map_err(|error| unusable(&error))?;
         let files = VersionPointer::new(folder);
         // The tree is about to remove what its current version does not list.
         files.make_durable().map_err(|error| unusable(&error))?;

@@ -3,8 +3,9 @@
 //! The tree keeps its tables in `tables/<number>`, lists them in `v<number>`, and names the current version
 //! in `current`. A test compares the part of that format written here with what the tree writes.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use lsm_tree::TableId;
@@ -69,7 +70,7 @@ impl VersionPointer {
         let new = self.0.join(CURRENT_NEW);
         let write = || {
             remove(&new)?;
-            let mut file = File::create_new(&new)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
             file.write_all(bytes)?;
             file.sync_all()
         };

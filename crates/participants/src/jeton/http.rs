@@ -107,7 +107,8 @@ impl Http {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token);
         }
-        if body.is_some() {
+        // Also without a body: the server accepts no write that a web page could send.
+        if method != "GET" {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         request.body(Full::new(body.map(|body| Bytes::from(body.to_string())).unwrap_or_default()))

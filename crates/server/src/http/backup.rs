@@ -1,9 +1,9 @@
 //! Online backup of the store.
 //!
 //! What must hold: a request cannot make the server write where the operator does not allow it. A backup is
-//! written to a new or empty directory outside the store and requires the right to administer the server. With
-//! `backup_dir`, the directory must be below it; without it, the request must come from the local machine. On
-//! a server without tokens that includes every local user.
+//! written to a new or empty directory below `backup_dir` and outside the store, and requires the right to
+//! administer the server. Without `backup_dir` there are no backups over HTTP: on a server without tokens every
+//! local process could otherwise create directories with the rights of the server.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -18,14 +18,13 @@ use super::error_mapping::LATER;
 use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem};
 use super::request_context::RequestContext;
-use super::server::Peer;
 use crate::Service;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"to": "/var/backups/jeton/2026-11-16"}))]
+#[schema(example = json!({"to": "2026-11-16"}))]
 pub struct BackupBody {
-    /// A directory on the server's machine, new or empty, as an absolute path.
+    /// A directory below `backup_dir` of the server, new or empty: relative to it, or as an absolute path.
     to: String,
     /// The expected directory of the store: a server of another store rejects the request.
     of: Option<String>,
@@ -43,24 +42,14 @@ pub struct BackupDone {
 /// Creates a consistent backup of the store while it serves requests.
 ///
 /// The backup is a store of its own, complete and durable when the server responds. It continues if the
-/// client disconnects. Requires the right to administer the server. With `backup_dir` the directory must be
-/// below it; without it, the request must come from the server's own machine.
+/// client disconnects. Requires the right to administer the server, and the setting `backup_dir`, below which
+/// the directory must be.
 #[utoipa::path(
     post, path = "/v1/admin/backup", operation_id = "backup", tag = "admin", request_body = BackupBody,
     responses((status = 200, body = BackupDone, description = "The backup is complete."))
 )]
 pub async fn post(mut request: RequestContext) -> HttpResult {
     request.administer()?;
-    let is_local = request
-        .parts
-        .extensions
-        .get::<Peer>()
-        .is_some_and(|Peer(address)| address.ip().to_canonical().is_loopback());
-    if request.service().options.backup_dir.is_none() && !is_local {
-        let detail =
-            "a backup requires a request from the server's own machine, unless the server has --backup-dir";
-        return Err(Problem::new(ErrorCode::Forbidden, detail));
-    }
     let body: BackupBody = request.json().await?;
     let done = request.app.run_blocking(move |service| copy(service, &body)).await??;
     Ok(json::ok(&done))
@@ -83,7 +72,12 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
         let detail = format!("the store of this server is in {}, not in {of}", store.display());
         return Err(Problem::new(ErrorCode::BackupTarget, detail));
     }
-    let target = target(Path::new(&body.to), &store, service.options.backup_dir.as_deref())?;
+    let Some(root) = &service.options.backup_dir else {
+        let detail = "the server makes no backups over HTTP: set the directory below which they may be, with the \
+                      setting backup_dir (--backup-dir)";
+        return Err(Problem::new(ErrorCode::BackupTarget, detail));
+    };
+    let target = target(Path::new(&body.to), &store, root)?;
     let report = service.engine.checkpoint(&target).map_err(|error| match &error {
         BackupError::NotEmpty(_) => Problem::new(ErrorCode::BackupTarget, error.to_string()),
         BackupError::Io { path, .. } if path.starts_with(&target) => {
@@ -101,22 +95,20 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
     Ok(BackupDone { to: target.display().to_string(), files: report.files, log_entries: report.entries })
 }
 
-fn target(to: &Path, store: &Path, root: Option<&Path>) -> Result<PathBuf, Problem> {
-    if !to.is_absolute() || to.components().any(|part| part == Component::ParentDir) {
-        let detail = "`to` must be an absolute path without `..`";
-        return Err(Problem::bad_request(detail));
+fn target(to: &Path, store: &Path, root: &Path) -> Result<PathBuf, Problem> {
+    if to.components().any(|part| part == Component::ParentDir) {
+        return Err(Problem::bad_request("`to` must be a path without `..`"));
     }
+    let root = root.canonicalize().map_err(|error| unusable(root, &error))?;
+    // An absolute path replaces the root.
+    let target = resolved(&root.join(to)).map_err(|error| unusable(to, &error))?;
     let rejected = |why: String| Err(Problem::new(ErrorCode::BackupTarget, why));
-    let target = resolved(to).map_err(|error| unusable(to, &error))?;
+    if target == root || !target.starts_with(&root) {
+        let (root, to) = (root.display(), to.display());
+        return rejected(format!("backups must be below {root} (setting backup_dir), and {to} is not"));
+    }
     if target.starts_with(store) {
         return rejected(format!("{} is in the store itself", to.display()));
-    }
-    if let Some(root) = root {
-        let root = root.canonicalize().map_err(|error| unusable(root, &error))?;
-        if target == root || !target.starts_with(&root) {
-            let (root, to) = (root.display(), to.display());
-            return rejected(format!("backups must be below {root}, and {to} is not"));
-        }
     }
     Ok(target)
 }
@@ -153,28 +145,24 @@ mod tests {
         std::os::unix::fs::symlink(here.join("store"), here.join("alias")).unwrap();
         std::fs::write(here.join("file"), "").unwrap();
         let (store, root) = (here.join("store"), here.join("root"));
-        let kind = |to: &str, root: Option<&Path>| {
-            target(&here.join(to), &store, root).map_err(|problem| problem.code)
-        };
+        let kind =
+            |to: &str, root: &Path| target(Path::new(to), &store, root).map_err(|problem| problem.code);
+        let below = |name: &str| here.join(name).display().to_string();
 
-        assert_eq!(kind("new/er", None), Ok(here.join("new/er")));
-        assert_eq!(kind("outside", None), Ok(here.join("outside")));
-        assert_eq!(kind("root/new/er", Some(&root)), Ok(root.join("new/er")));
-        for (to, root) in [
-            ("store", None),
-            ("store/below/it", None),
-            ("alias/below", None),
-            ("file/below", None),
-            ("new", Some(&root)),
-            ("root", Some(&root)),
-            ("rooted", Some(&root)),
-            ("root/link", Some(&root)),
-            ("root/link/below", Some(&root)),
-        ] {
-            assert_eq!(kind(to, root.map(PathBuf::as_path)), Err(ErrorCode::BackupTarget), "{to}");
+        for to in ["new/er", "./new/er", &below("root/new/er")] {
+            assert_eq!(kind(to, &root), Ok(root.join("new/er")), "{to}");
         }
-        assert_eq!(kind("root/../new", Some(&root)), Err(ErrorCode::BadRequest));
-        let relative = target(Path::new("new"), &store, None);
-        assert_eq!(relative.map_err(|problem| problem.code), Err(ErrorCode::BadRequest));
+        for to in
+            ["", ".", "link", "link/below", &below("root"), &below("rooted"), &below("outside/new"), "/"]
+        {
+            assert_eq!(kind(to, &root), Err(ErrorCode::BackupTarget), "{to}");
+        }
+        for to in ["store", "store/below/it", "alias/below", "file/below"] {
+            assert_eq!(kind(to, &here), Err(ErrorCode::BackupTarget), "{to}");
+        }
+        for to in ["..", "../new", "new/../../outside/new", &below("root/../new")] {
+            assert_eq!(kind(to, &root), Err(ErrorCode::BadRequest), "{to}");
+        }
+        assert_eq!(kind("new", &here.join("missing")), Err(ErrorCode::BackupTarget));
     }
 }

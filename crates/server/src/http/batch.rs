@@ -12,7 +12,7 @@ use super::change_body::ChangeBody;
 use super::json;
 use super::outcome_body::{OperationResponse, Outcome, OutcomeList};
 use super::problem::{ErrorCode, HttpResult, Problem};
-use super::request_context::RequestContext;
+use super::request_context::{RequestContext, parsed_id};
 
 pub const ITEMS_MAX: usize = 10_000;
 
@@ -82,6 +82,6 @@ fn plan(request: &RequestContext, item: &RawValue) -> PlannedOperation {
 
 pub fn operation(request: &RequestContext, table: &Table, step: ChangeBody) -> Result<Operation, Problem> {
     let (cell, parsed) = step.resolve(request, table)?;
-    let id = parsed.id.map(|id| table.settings().formats.parse(&id)).transpose()?;
+    let id = parsed_id(parsed.id, table)?;
     Ok(Operation::single(id, cell, parsed.change)?)
 }

@@ -1,19 +1,80 @@
 //! Request bodies, read as a whole or by line, and streamed response bodies.
 
 use std::convert::Infallible;
-use std::task::Context;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use bytes::BytesMut;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use super::problem::{ErrorCode, Problem};
 
 /// Maximum number of chunks buffered for a slow client.
 const WAITING_MAX: usize = 16;
+
+/// How much of a body, and for how long, the server reads and drops after the response.
+const LINGER_BYTES_MAX: usize = 64 << 20;
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request body whose rest is read and dropped if the handler does not read it. Otherwise the connection
+/// would be closed while the client still sends, and the reset would discard the response.
+pub struct LingeringBody {
+    /// `None` at the end of the body.
+    body: Option<Body>,
+}
+
+impl LingeringBody {
+    pub fn new(body: Body) -> Self {
+        Self { body: Some(body) }
+    }
+}
+
+impl hyper::body::Body for LingeringBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(context);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.body = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for LingeringBody {
+    fn drop(&mut self) {
+        if let Some(mut body) = self.body.take().filter(|body| !body.is_end_stream())
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let read = async move {
+                let mut left = LINGER_BYTES_MAX;
+                while left > 0
+                    && let Some(Ok(frame)) = body.frame().await
+                {
+                    left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+                }
+            };
+            runtime.spawn(tokio::time::timeout(LINGER_TIMEOUT, read));
+        }
+    }
+}
 
 /// The next bytes of a body; `None` at its end.
 pub async fn next(body: &mut Body, timeout: Duration) -> Result<Option<Bytes>, Problem> {

@@ -148,7 +148,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     let table = request.table(verb.right())?;
     request.spend(1)?;
     let parsed = request.json::<ChangeBody>().await?.parse_as(verb)?;
-    let id = request.id(parsed.id, table.settings().formats)?;
+    let id = request.id(parsed.id, &table)?;
     let cell = request.service().engine.cell(&table, &row, &parsed.column)?;
     request.apply_one(&table, Operation::single(id, cell, parsed.change)?).await
 }

@@ -15,6 +15,7 @@ mod counters;
 mod error_mapping;
 mod events;
 mod health;
+mod hosts;
 mod idempotency_key;
 mod import;
 mod json;

@@ -69,7 +69,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     }
     request.spend(body.changes.len().max(1))?;
     let table = request.service().engine.table(&name)?;
-    let id = request.id(body.id, table.settings().formats)?;
+    let id = request.id(body.id, &table)?;
     let steps = body.changes.into_iter().enumerate();
     let changes = steps.map(|(at, step)| {
         change(&request, &table, step).map_err(|problem| problem.at(&format!("changes[{at}]")))

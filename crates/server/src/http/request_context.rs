@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use jeton_auth::{AuthContext, AuthError, Right, Throttled};
-use jeton_core::{Cell, Formats, OpId, Operation, PartitionId, Table, Value};
+use jeton_core::{Cell, MissingIdPolicy, OpId, Operation, PartitionId, Rejection, Table, Value};
 use jeton_engine::{Ask, EngineError, OperationOutcome};
 use serde::de::DeserializeOwned;
 
@@ -20,6 +20,13 @@ use super::{body, idempotency_key, json};
 use crate::auth_failures::AuthFailures;
 use crate::service::{operation_outcome, read_value};
 use crate::{Metric, Service};
+
+/// Content types that a web page can send to another site without its consent (CORS preflight).
+const SIMPLE_TYPES: [&str; 4] =
+    ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
+
+/// Headers that a web page cannot send without that consent.
+const NOT_SIMPLE: [&str; 3] = ["authorization", idempotency_key::NAME, "ce-specversion"];
 
 pub struct RequestContext {
     pub app: App,
@@ -40,7 +47,9 @@ impl FromRequest<App> for RequestContext {
             return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write"));
         }
         let auth = authenticate(&app.service, &parts).await?;
-        Ok(Self { app: app.clone(), auth, parts, body: Mutex::new(body) })
+        let request = Self { app: app.clone(), auth, parts, body: Mutex::new(body) };
+        request.check_content()?;
+        Ok(request)
     }
 }
 
@@ -94,6 +103,27 @@ pub fn throttled(service: &Service, why: Throttled) -> Problem {
 }
 
 impl RequestContext {
+    /// Rejects encoded bodies, and writes that a web page of another site could send.
+    fn check_content(&self) -> Result<(), Problem> {
+        let headers = &self.parts.headers;
+        if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+            let detail = "the header Content-Encoding is not supported: send the body as it is";
+            return Err(Problem::new(ErrorCode::MediaType, detail));
+        }
+        if self.parts.method == Method::POST
+            && SIMPLE_TYPES.contains(&self.media_type().as_str())
+            && !NOT_SIMPLE.iter().any(|name| headers.contains_key(*name))
+        {
+            let expected = match self.parts.uri.path().rsplit('/').next() {
+                Some("import") => "application/x-ndjson",
+                Some("events") => "application/cloudevents+json",
+                _ => "application/json",
+            };
+            return self.must_be(&[expected]);
+        }
+        Ok(())
+    }
+
     pub fn service(&self) -> &Service {
         &self.app.service
     }
@@ -228,7 +258,7 @@ impl RequestContext {
     }
 
     /// The id of the operation: from the body, or from the header `Idempotency-Key`.
-    pub fn id(&self, in_body: Option<String>, formats: Formats) -> Result<Option<OpId>, Problem> {
+    pub fn id(&self, in_body: Option<String>, table: &Table) -> Result<Option<OpId>, Problem> {
         let text = match (in_body, self.idempotency_key()?) {
             (Some(body), Some(header)) if body != header => {
                 let detail = format!(
@@ -238,7 +268,7 @@ impl RequestContext {
             }
             (body, header) => body.or(header),
         };
-        Ok(text.map(|text| formats.parse(&text)).transpose()?)
+        parsed_id(text, table)
     }
 
     /// The string in the header `Idempotency-Key`.
@@ -255,6 +285,16 @@ impl RequestContext {
             return Err(Problem::bad_request(detail));
         }
         Ok(())
+    }
+}
+
+/// Parses the id of an operation in a table. Over HTTP a write needs one, unless the table allows every write
+/// without an id: a client or proxy that repeats a POST does not know whether it was applied.
+pub fn parsed_id(text: Option<String>, table: &Table) -> Result<Option<OpId>, Problem> {
+    match text {
+        Some(text) => Ok(Some(table.settings().formats.parse(&text)?)),
+        None if table.settings().without_id == MissingIdPolicy::AtMostOnce => Ok(None),
+        None => Err(Rejection::IdRequired.into()),
     }
 }
 

@@ -3,16 +3,19 @@
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 
+use super::body::LingeringBody;
 use super::problem::{ErrorCode, Problem};
+use super::server::HEAD_BYTES_MAX;
 use super::state::App;
 use super::{
-    backup, batch, branches, counters, events, health, import, openapi, operations, pages, tables,
+    backup, batch, branches, counters, events, health, hosts, import, openapi, operations, pages, tables,
     transactions, watch,
 };
 use crate::Metric;
@@ -65,7 +68,22 @@ async fn method_not_allowed(request: Request) -> Problem {
     Problem::new(ErrorCode::MethodNotAllowed, detail)
 }
 
-/// Measures every request and sets the security headers of its response.
+/// Checks the length of the head. The HTTP library checks it only when its buffer is full.
+fn check_length(request: &Request) -> Result<(), Problem> {
+    // Spaces, the version, the end of the line, and the empty line.
+    const LINE_BYTES: usize = 14;
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let uri = request.uri();
+    let target = [uri.path(), uri.query().unwrap_or_default()].map(str::len);
+    let length = request.method().as_str().len() + LINE_BYTES + target.iter().sum::<usize>();
+    if length + headers.sum::<usize>() <= HEAD_BYTES_MAX {
+        return Ok(());
+    }
+    let detail = format!("request line and headers have more than the maximum of {HEAD_BYTES_MAX} bytes");
+    Err(Problem::new(ErrorCode::HeadTooLarge, detail).with("limit", HEAD_BYTES_MAX))
+}
+
+/// Checks the host of every request, measures it, and sets the security headers of its response.
 async fn observe(
     State(app): State<App>,
     route: Option<MatchedPath>,
@@ -76,7 +94,14 @@ async fn observe(
     let started = Instant::now();
     let method = request.method().clone();
     let is_data = request.uri().path().starts_with("/v1/");
-    let mut response = next.run(request).await;
+    let checked = check_length(&request).and_then(|()| hosts::check(&app.service.options, &request));
+    let mut response = match checked {
+        Ok(()) => next.run(request.map(|body| Body::new(LingeringBody::new(body)))).await,
+        Err(problem) => {
+            app.service.metrics.add(Metric::Denied, 1);
+            problem.into_response()
+        }
+    };
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

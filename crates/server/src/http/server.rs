@@ -28,8 +28,12 @@ use crate::auth_failures::AuthFailures;
 use crate::service::OpenConnection;
 use crate::{Metric, Service};
 
-/// Maximum size of the head of a request, and of the read-ahead of a body.
-const BUFFER_BYTES: usize = 64 << 10;
+/// Maximum size of the head of a request.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Read buffer of a connection. Larger than a head, so that a head that is a little too large gets a problem;
+/// to larger ones the HTTP library responds 431 without a body.
+const BUFFER_BYTES: usize = HEAD_BYTES_MAX + (4 << 10);
 
 /// Grace period of a shutdown after the request timeout.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -56,9 +60,6 @@ pub struct ConnectionSlot {
     _open: OpenConnection,
     _permit: OwnedSemaphorePermit,
 }
-
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
 
 impl Server {
     pub fn new(service: Arc<Service>) -> Self {

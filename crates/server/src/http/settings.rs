@@ -33,7 +33,8 @@ pub struct SettingsBody {
     target: Option<f64>,
     /// strict (default): acknowledged operations survive a crash. relaxed: a crash may lose the last ones.
     durability: Option<String>,
-    /// Effect of a write without an id: refuse (default) or at-most-once.
+    /// Effect of a write without an id: refuse (default), at-most-once, or resp-only: at most once over RESP,
+    /// refused over HTTP. The default table is created with resp-only.
     without_id: Option<String>,
     /// Expected number of ids in a window: the initial size of the filter, which grows. Default: 10000.
     expected_ids: Option<JsonInteger>,
@@ -52,8 +53,11 @@ enum Size {
 
 const DURABILITIES: [(&str, Durability); 2] =
     [("strict", Durability::Strict), ("relaxed", Durability::Relaxed)];
-const POLICIES: [(&str, MissingIdPolicy); 2] =
-    [("refuse", MissingIdPolicy::Refuse), ("at-most-once", MissingIdPolicy::AtMostOnce)];
+const POLICIES: [(&str, MissingIdPolicy); 3] = [
+    ("refuse", MissingIdPolicy::Refuse),
+    ("at-most-once", MissingIdPolicy::AtMostOnce),
+    ("resp-only", MissingIdPolicy::RespOnly),
+];
 
 pub fn mode_name(mode: Mode) -> &'static str {
     match mode {

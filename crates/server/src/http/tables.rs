@@ -127,7 +127,10 @@ pub async fn put(mut request: RequestContext) -> HttpResult {
     let name = request.table_name()?;
     request.may(&name, Right::Admin)?;
     request.spend(1)?;
-    let settings = request.json::<SettingsBody>().await?.settings()?;
+    // An empty body is no settings: it would reset all of them.
+    let body = request.whole().await?;
+    request.must_be(&["application/json"])?;
+    let settings = json::object::<SettingsBody>(&body)?.settings()?;
     let auth = request.auth.clone();
     let (status, table) =
         request.app.run_blocking(move |service| create_or_change(service, &auth, &name, settings)).await??;

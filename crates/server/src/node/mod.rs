@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hyper::Uri;
 use jeton_auth::{Access, UsageFile};
 use jeton_engine::Engine;
 use tokio::sync::watch;
@@ -82,7 +83,13 @@ impl Node {
         let engine =
             opened.explain("the store was not opened", "report this with the log output above")??;
         let engine = Arc::new(engine);
-        let service = Service::new(engine.clone(), access.clone(), config.service.clone()).explain(
+        let mut options = config.service.clone();
+        // Clients and other servers use the URLs of the cluster.
+        let urls = config.transactions.iter().flat_map(|declared| &declared.transactions.servers);
+        options
+            .http_hosts
+            .extend(urls.filter_map(|url| Some(url.parse::<Uri>().ok()?.authority()?.to_string())));
+        let service = Service::new(engine.clone(), access.clone(), options).explain(
             format!("the default table {:?} was not created", config.service.default_table),
             "choose another name with --default-table",
         )?;

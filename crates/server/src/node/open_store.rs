@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jeton_engine::{Engine, OpenError, Options};
 use jeton_wal as wal;
+use jeton_wal::disk::private_folder;
 
 use super::NodeError;
 use super::error::io_error;
@@ -14,6 +15,19 @@ pub fn is_new(folder: &Path) -> bool {
 }
 
 pub fn open_store(folder: &Path, options: Options) -> Result<Engine, NodeError> {
+    let path = folder.display();
+    // The engine does the same, but has no log.
+    match private_folder(folder) {
+        Ok(Some(mode)) => {
+            tracing::warn!("other users could read {path} (mode {mode:03o}); it is now for its owner only");
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && folder.is_dir() => {
+            let fix = format!("run jeton as the owner of {path}, or choose another directory with --data");
+            return Err(NodeError::with_cause(error, format!("{path} is not private"), fix));
+        }
+        // The engine reports it.
+        Ok(None) | Err(_) => {}
+    }
     Engine::open(folder, options).map_err(|error| explain_open_error(folder, error))
 }
 

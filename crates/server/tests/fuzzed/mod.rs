@@ -81,8 +81,11 @@ impl FuzzServer {
     pub fn respond(&self, data: &[u8]) -> Option<Checked> {
         let (choice, mut body) = data.split_first()?;
         let (method, path, media_type) = ROUTES[usize::from(choice & !KEYED) % ROUTES.len()];
-        let mut request =
-            Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, media_type);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "localhost")
+            .header(header::CONTENT_TYPE, media_type);
         if choice & KEYED != 0 {
             let end = body.iter().position(|byte| *byte == b'\n')?;
             request = request.header("idempotency-key", HeaderValue::from_bytes(&body[..end]).ok()?);

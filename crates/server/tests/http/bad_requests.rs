@@ -30,7 +30,7 @@ fn an_invalid_body_gets_a_detailed_error() {
         ("{\"delta\": 1,}".to_owned(), "trailing comma at line 1 column 13"),
         ("[1]".to_owned(), "expected a JSON object: {...}"),
         (
-            "{\"delta\": 1, \"min\": 2, \"max\": 1}".to_owned(),
+            format!("{{\"delta\": 1, \"min\": 2, \"max\": 1, \"id\": \"{id}\"}}"),
             "the bounds exclude every value: min 2 is above max 1",
         ),
     ] {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use jeton_server::Metric;
 use serde_json::json;
 
+use crate::client::Client;
 use crate::harness::{TestServer, uuid};
 use crate::watch::watch;
 
@@ -16,7 +17,7 @@ fn incomplete_heads_and_bodies_time_out() {
     let server =
         TestServer::with_options(|options| options.request_read_timeout = Duration::from_millis(200));
     let mut clients = [server.client(), server.client()];
-    clients[1].write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n");
+    clients[1].write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n");
     for client in &mut clients {
         // Hyper may send a response before it closes the connection. A read has a timeout.
         while !client.is_closed() {
@@ -31,7 +32,7 @@ fn incomplete_heads_and_bodies_time_out() {
 
 /// The head of an addition with these header lines.
 fn head(lines: &str) -> Vec<u8> {
-    format!("POST {ADD} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{lines}\r\n\r\n")
+    format!("POST {ADD} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{lines}\r\n\r\n")
         .into_bytes()
 }
 
@@ -91,6 +92,58 @@ fn an_oversized_body_is_rejected() {
     let body = json!({"delta": 1, "id": uuid()}).to_string();
     let padded = format!("{body}{}", " ".repeat(1000 - body.len()));
     server.client().post(ADD, padded).ok();
+}
+
+#[test]
+fn an_error_arrives_while_the_client_still_sends() {
+    let server = TestServer::with_options(|options| options.request_bytes_max = 1000);
+    for (line, status) in [("", 413), ("content-encoding: gzip\r\n", 415)] {
+        let mut client = server.client();
+        client.write(&head(&format!("{line}content-length: {}", 20 << 20)));
+        for _ in 0..20 {
+            client.write(&vec![b' '; 1 << 20]);
+        }
+        assert_eq!(client.receive().status, status);
+        // The rest of the body was read, so the connection is still in use.
+        client.get("/healthz").ok();
+    }
+}
+
+#[test]
+fn a_body_that_does_not_end_is_dropped() {
+    let server = TestServer::with_options(|options| options.request_bytes_max = 1000);
+    let mut client = server.client();
+    client.write(&head("content-length: 100000000"));
+    client.receive().problem(413, "too-large");
+    all_ended(&server);
+}
+
+#[test]
+fn an_oversized_head_is_rejected_at_the_limit() {
+    let (_server, mut client) = TestServer::with_client();
+    let get = |client: &mut Client, length: usize| {
+        let head = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: ";
+        client.write(format!("{head}{}\r\n\r\n", "x".repeat(length - head.len() - 4)).as_bytes());
+        client.receive()
+    };
+    get(&mut client, 64 << 10).ok();
+    let problem = get(&mut client, (64 << 10) + 1).problem(431, "head-too-large");
+    assert_eq!(problem["limit"], 64 << 10);
+    assert_eq!(get(&mut client, 100_000).status, 431);
+}
+
+#[test]
+fn an_encoded_body_is_rejected() {
+    let (_server, mut client) = TestServer::with_client();
+    let body = json!({"delta": 1, "id": uuid()}).to_string();
+    let mut add = |coding: &str| {
+        let headers = [("content-type", "application/json"), ("content-encoding", coding)];
+        client.call("POST", ADD, &headers, body.as_bytes())
+    };
+    for coding in ["gzip", "identity, gzip", "br"] {
+        add(coding).problem_with(415, "media-type", "Content-Encoding");
+    }
+    add("identity").ok();
 }
 
 #[test]

@@ -131,11 +131,23 @@ fn a_missing_id_follows_the_policy_of_the_table() {
     let reply = client.post("/v1/tables/strict/counters/c:add", json!({"delta": 1}));
     reply.problem_with(400, "id-required", "Idempotency-Key");
     assert_eq!(client.value("strict", "c"), 0);
-    // The default table accepts writes without ids, and counts each of them.
-    let settings = server.service.engine.table("default").unwrap().settings().clone();
-    assert_eq!(settings.without_id, MissingIdPolicy::AtMostOnce);
+    // The default table accepts writes without ids over RESP only.
+    assert_eq!(client.get("/v1/tables/default").ok()["settings"]["without_id"], "resp-only");
+    client.post(ADD, json!({"delta": 1})).problem_with(400, "id-required", "Idempotency-Key");
+    let change = json!({"row": "c", "delta": 1});
+    let operation = json!({"changes": [change]});
+    client.post("/v1/tables/default/operations", operation).problem(400, "id-required");
+    let results = client.batch([json!({"table": "default", "row": "c", "delta": 1})]);
+    assert_eq!(results[0]["type"], "/problems/id-required");
+    assert_eq!(client.value("default", "c"), 0);
+    // A table that allows it counts each of them, also after a restart.
+    client.put("/v1/tables/default", json!({"without_id": "at-most-once"})).ok();
     client.post(ADD, json!({"delta": 1})).ok();
     assert_eq!(client.post(ADD, json!({"delta": 1})).ok()["value"], 2);
+    client.put("/v1/tables/default", json!({"without_id": "resp-only"})).ok();
+    let server = server.restart();
+    let settings = server.service.engine.table("default").unwrap().settings().clone();
+    assert_eq!(settings.without_id, MissingIdPolicy::RespOnly);
 }
 
 #[test]

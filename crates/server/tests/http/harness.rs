@@ -57,7 +57,8 @@ impl TestServer {
         };
         let tokens = grants.into_iter().zip(1..).map(add).collect();
         let access = Access::from_store(&store);
-        let mut server = Self::start(tempfile::tempdir().unwrap(), Options::default(), access);
+        let options = Options { backup_dir: Some(std::env::temp_dir()), ..Options::default() };
+        let mut server = Self::start(tempfile::tempdir().unwrap(), options, access);
         server.tokens = tokens;
         server.table("clicks", &[Format::Uuid7]);
         server.table("stock", &[Format::Uuid7, Format::Event]);
@@ -118,10 +119,6 @@ impl TestServer {
         let mut client = self.client();
         client.token = Some(token.clone());
         client
-    }
-
-    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        self.runtime.as_ref().expect("the runtime exists until drop").block_on(work)
     }
 
     /// Creates a table that accepts ids of these formats.

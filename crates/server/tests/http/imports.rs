@@ -68,7 +68,7 @@ fn errors_have_the_number_of_their_line() {
 fn progress_is_reported_while_lines_arrive() {
     let (server, mut client) = TestServer::with_client();
     client.write(
-        format!("POST {PATH} HTTP/1.1\r\nhost: test\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n").as_bytes(),
+        format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n").as_bytes(),
     );
     let send = |client: &mut Client, text: &str| {
         client.write(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes());

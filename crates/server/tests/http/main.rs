@@ -12,6 +12,7 @@ mod connections;
 mod decisions;
 mod events;
 mod harness;
+mod hosts;
 mod imports;
 mod listing;
 mod pages;

@@ -12,7 +12,7 @@ mod real;
 use std::io;
 
 pub use fault::FaultDisk;
-pub use real::RealDisk;
+pub use real::{RealDisk, private_folder};
 
 /// A data directory.
 pub trait Disk: Send + Sync + 'static {

@@ -3,9 +3,9 @@
 //! Invariant: the blocks of a created file are allocated and filled with zeros, so that overwriting them later changes no
 //! metadata, and an fsync is one write to the disk.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{Disk, DiskFile, LockError};
@@ -15,6 +15,34 @@ const ZEROS_BYTES: usize = 1 << 20;
 
 const LOCK: &str = "LOCK";
 
+/// Modes of directories and files: data, and the secret of the id hash, are for the owner only.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Permissions of group and others, and the mark of a directory that users share, such as `/tmp`.
+const OTHERS: u32 = 0o077;
+const STICKY: u32 = 0o1000;
+
+/// Creates a directory and its missing parents for the owner only. Takes the permissions of an existing directory from
+/// group and others, and returns its former mode if it had some. Fails if that is not possible.
+pub fn private_folder(path: &Path) -> io::Result<Option<u32>> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;
+    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+    if mode & OTHERS == 0 {
+        return Ok(None);
+    }
+    let refused = |kind, why: &str| {
+        let path = path.display();
+        io::Error::new(kind, format!("other users can read or change {path} (mode {mode:03o}), and {why}"))
+    };
+    if mode & STICKY != 0 && fs::read_dir(path)?.next().is_some() {
+        return Err(refused(io::ErrorKind::PermissionDenied, "it contains files of other users"));
+    }
+    let changed = fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS));
+    changed.map_err(|error| refused(error.kind(), &format!("its mode cannot be changed: {error}")))?;
+    Ok(Some(mode))
+}
+
 /// A directory of the file system.
 #[derive(Debug, Clone)]
 pub struct RealDisk {
@@ -22,10 +50,10 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// The directory at this path, which is created if it is missing.
+    /// The directory at this path, which is created if it is missing and made [private](private_folder).
     pub fn new(root: impl Into<PathBuf>) -> io::Result<Self> {
         let root = root.into();
-        fs::create_dir_all(&root)?;
+        private_folder(&root)?;
         Ok(Self { root })
     }
 
@@ -42,7 +70,7 @@ impl RealDisk {
     fn create_folder(&self, name: &str) -> io::Result<()> {
         let path = self.full_path(name);
         let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) else { return Ok(()) };
-        fs::create_dir_all(folder)?;
+        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
         folder.parent().map_or(Ok(()), sync_folder)
     }
 }
@@ -57,6 +85,7 @@ impl Disk for RealDisk {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(FILE_MODE)
             .open(self.full_path(LOCK))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -77,7 +106,8 @@ impl Disk for RealDisk {
     fn create(&self, name: &str, bytes: u64) -> io::Result<File> {
         self.create_folder(name)?;
         let path = self.full_path(name);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(&path)?;
         // A file that could not be filled is removed: it would take the space that is missing.
         allocate(&file, bytes)
             .and_then(|()| fill(&file, bytes))

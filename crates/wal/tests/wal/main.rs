@@ -11,5 +11,6 @@ mod disk_errors;
 mod harness;
 mod journal;
 mod lock;
+mod permissions;
 mod threads;
 mod versions;
