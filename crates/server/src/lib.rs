@@ -5,6 +5,7 @@
 
 mod accept_loop;
 mod change_feed;
+mod client_memory;
 mod error_code;
 pub mod http;
 mod latency_histogram;
@@ -17,6 +18,7 @@ pub mod tls;
 mod transactions;
 
 pub use change_feed::{ChangeEvent, ChangeFeed};
+pub use client_memory::{Account, ClientMemory, MemoryExceeded};
 pub use metrics::{Metric, Metrics};
 pub use service::{Options, Service};
 pub use transactions::Transactions;

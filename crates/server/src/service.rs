@@ -17,6 +17,7 @@ use jeton_engine::{
 use tokio::sync::Notify;
 
 use crate::change_feed::{ChangeEvent, ChangeFeed};
+use crate::client_memory::{self, ClientMemory};
 use crate::metrics::{Metric, Metrics};
 use crate::quota;
 use crate::resp::Cursors;
@@ -34,6 +35,8 @@ pub struct Options {
     pub request_read_timeout: Duration,
     pub request_timeout: Duration,
     pub request_bytes_max: usize,
+    /// Maximum memory of all connections and streams together: requests, replies, queued commands.
+    pub client_memory_max: usize,
     /// Directory below which backups are made. Without it, clients on this machine may name any directory.
     pub backup_dir: Option<PathBuf>,
 }
@@ -47,6 +50,7 @@ impl Default for Options {
             request_read_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
+            client_memory_max: client_memory::default_max(),
             backup_dir: None,
         }
     }
@@ -57,6 +61,7 @@ pub struct Service {
     pub access: Arc<Access>,
     pub options: Options,
     pub metrics: Metrics,
+    pub client_memory: Arc<ClientMemory>,
     pub changes: ChangeFeed,
     pub transactions: Arc<Transactions>,
     pub(crate) cursors: Cursors,
@@ -120,6 +125,7 @@ impl Service {
             engine.create_table(&options.default_table, settings)?;
         }
         Ok(Self {
+            client_memory: Arc::new(ClientMemory::new(options.client_memory_max)),
             engine,
             access,
             options,

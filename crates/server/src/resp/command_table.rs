@@ -69,6 +69,12 @@ pub enum IdCommand {
     Operation,
 }
 
+/// Maximum arguments of a command that has no list of keys.
+pub const ARGUMENTS_MAX: usize = 1024;
+
+/// Maximum keys of a command.
+pub const KEYS_MAX: usize = 20_000;
+
 const READ: &[&str] = &["readonly", "fast"];
 const READ_SLOW: &[&str] = &["readonly"];
 const WRITE: &[&str] = &["write", "denyoom", "fast"];
@@ -83,7 +89,7 @@ const QUEUE: &[&str] = &["noscript", "loading", "stale", "fast", "allow_busy"];
 const EXEC: &[&str] = &["noscript", "loading", "stale", "skip_slowlog"];
 const NO_AUTH: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"];
 
-const ONE: (i32, i32, i32) = (1, 1, 1);
+pub const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
@@ -176,6 +182,21 @@ impl CommandSpec {
     /// Whether the command accepts `arguments` arguments, the name included.
     pub fn takes(&self, arguments: usize) -> bool {
         takes(self.arity, arguments)
+    }
+
+    /// Checks the limits on the number of arguments and keys, before anything is copied or changed.
+    pub fn check_size(&self, arguments: usize) -> Result<(), String> {
+        if arguments <= ARGUMENTS_MAX {
+            return Ok(());
+        }
+        let (_, last, step) = self.keys;
+        if last >= 0 {
+            return Err(format!("ERR this command has at most {ARGUMENTS_MAX} arguments"));
+        }
+        if (arguments - 1) / step.max(1) as usize > KEYS_MAX {
+            return Err(format!("ERR a command names at most {KEYS_MAX} keys"));
+        }
+        Ok(())
     }
 
     pub fn categories(&self) -> Vec<&'static str> {

@@ -248,13 +248,16 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
     if subcommand("CONFIG", &[("GET", -3), ("SET", -4)], command)? == "SET" {
         return Err("ERR CONFIG SET is not supported: restart the server with other settings".into());
     }
-    let connections = session.service.options.connections_max.to_string();
+    let options = &session.service.options;
+    let (connections, memory) = (options.connections_max.to_string(), options.client_memory_max.to_string());
     let known = [
         ("appendfsync", "always"),
         ("appendonly", "yes"),
+        ("client_memory_max", &memory),
         ("databases", "1"),
         ("maxclients", &connections),
         ("maxmemory", "0"),
+        ("maxmemory-clients", &memory),
         ("maxmemory-policy", "noeviction"),
         ("save", ""),
         ("timeout", "0"),
@@ -283,7 +286,10 @@ fn info(command: &Command<'_>, session: &Session) -> String {
         ("Clients", format!("maxclients:{}", service.options.connections_max)),
         ("Persistence", "loading:0".into()),
         ("Persistence", "aof_enabled:1".into()),
-        ("Persistence", format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err"))),
+        (
+            "Persistence",
+            format!("aof_last_write_status:{}", stats.last_error.as_ref().map_or("ok", |_| "err")),
+        ),
         ("Persistence", format!("jeton_storage_error:{}", stats.last_error.unwrap_or_default())),
         ("Persistence", format!("jeton_log_bytes:{}", stats.logged_bytes)),
         ("Persistence", format!("jeton_value_bytes:{}", stats.value_bytes)),

@@ -9,6 +9,7 @@ use jeton_resp::reply_writer::Version;
 
 use super::pipeline::OwnedCommand;
 use super::reply::{self, NO_AUTH};
+use crate::client_memory::Account;
 use crate::service::Service;
 
 pub struct Session {
@@ -24,6 +25,7 @@ pub struct Session {
     /// The table used last, and its catalog.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
     pub queued: Option<MultiQueue>,
+    pub memory: Account,
 }
 
 /// Commands queued since `MULTI`.
@@ -31,6 +33,7 @@ pub struct Session {
 pub struct MultiQueue {
     pub commands: Vec<OwnedCommand>,
     pub keys: usize,
+    /// Their size in memory.
     pub bytes: usize,
     /// Whether a command could not be queued, so that `EXEC` fails.
     pub broken: bool,
@@ -46,7 +49,8 @@ impl Session {
     pub fn new(service: Arc<Service>, number: u64, peer: String) -> Self {
         let (auth, view) = (service.access.anonymous().ok(), service.engine.tables_view());
         let (version, millis, name) = (Version::Resp2, service.millis(), Vec::new());
-        Self { service, number, peer, version, millis, name, auth, view, last: None, queued: None }
+        let memory = Account::new(service.client_memory.clone());
+        Self { service, number, peer, version, millis, name, auth, view, last: None, queued: None, memory }
     }
 
     pub fn reset(&mut self) {
