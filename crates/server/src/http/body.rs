@@ -99,6 +99,11 @@ impl Lines {
         Self { rest: BytesMut::new(), searched: 0, longest }
     }
 
+    /// Bytes of its buffer.
+    pub fn allocated(&self) -> usize {
+        self.rest.capacity()
+    }
+
     pub fn push(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
     }
