@@ -9,6 +9,8 @@ mod client_memory;
 mod error_code;
 pub mod http;
 mod latency_histogram;
+#[cfg(test)]
+mod limits;
 mod metrics;
 pub mod node;
 mod quota;

@@ -16,7 +16,7 @@ mod error_mapping;
 mod events;
 mod health;
 mod idempotency_key;
-mod import;
+pub(crate) mod import;
 mod json;
 mod list_counters;
 mod metrics_text;
@@ -35,7 +35,7 @@ mod suggestion;
 mod tables;
 mod transaction_bodies;
 mod transactions;
-mod watch;
+pub(crate) mod watch;
 mod write_timeout;
 
 use std::sync::Arc;
