@@ -23,14 +23,14 @@ fn rows() -> Vec<Row> {
     let size = |bytes: usize| format_size(bytes as u64);
     let seconds = format_duration(options.request_read_timeout);
     let setting = |name: &str, default: String| format!("`{name}` ({default})");
-    let closed = "`ERR closed: …`, or the problem `busy`; the connection is closed";
+    let closed = "`ERR closed: …`, or the problem `busy` or `too-large`; the connection is closed";
     let [memory_metric, no_metric] = ["`jeton_client_memory_closed`", ""];
     let mut rows: Vec<Row> = Vec::new();
     let mut add = |limit: &str, value: String, applies: &str, effect: &str, metric: &str| {
         rows.push([limit.into(), value, applies.into(), effect.into(), metric.into()]);
     };
     let default = format!("1/{FRACTION} of the memory of the machine or cgroup");
-    let all = "requests, replies, queued commands, imports, watches";
+    let all = "requests, bodies, RESP replies, queued commands, imports, watches";
     add("memory of all clients", setting("client_memory_max", default), all, closed, memory_metric);
     let value =
         format!("1/{CONNECTION_FRACTION} of `client_memory_max`, at most {}", size(CONNECTION_BYTES_MAX));

@@ -21,7 +21,7 @@ use super::change_body::ChangeBody;
 use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::{RequestContext, throttled};
-use crate::{Account, MemoryExceeded};
+use crate::Account;
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -170,7 +170,7 @@ impl Import {
                         let detail = format!("no line was completed within {request_read_timeout:?}");
                         return Err(Problem::bad_request(detail).into());
                     }
-                    exceeded = self.memory.closing() => return Err(out_of_memory(exceeded).into()),
+                    exceeded = self.memory.closing() => return Err(body::out_of_memory(exceeded).into()),
                     () = tokio::time::sleep_until(self.reported + REPORT_INTERVAL) => {
                         // A slow client must not wait for a full batch.
                         self.flush().await?;
@@ -184,7 +184,7 @@ impl Import {
             lines.push(&piece);
             // A line needs memory as text and as an operation, which is copied for the engine.
             let held = lines.allocated() + piece.len() + 2 * self.waiting_bytes;
-            self.memory.charge(held).map_err(out_of_memory)?;
+            self.memory.charge(held).map_err(body::out_of_memory)?;
             let before = self.progress.lines;
             while let Some(line) = lines.next().map_err(|LineTooLong| self.too_long())? {
                 self.take(&line).await?;
@@ -354,10 +354,6 @@ impl Import {
 /// Whether the import retries after this problem.
 fn is_retried(problem: &Problem) -> bool {
     matches!(problem.code, ErrorCode::Busy | ErrorCode::Full | ErrorCode::OutcomeUnknown)
-}
-
-fn out_of_memory(exceeded: MemoryExceeded) -> Problem {
-    Problem::new(ErrorCode::Busy, format!("{exceeded}: repeat the import, the same lines count once"))
 }
 
 fn closing() -> Problem {

@@ -17,7 +17,7 @@ use super::query::{Query, percent_decode};
 use super::state::App;
 use super::{body, idempotency_key, json};
 use crate::service::{operation_outcome, read_value};
-use crate::{Metric, Service};
+use crate::{Account, Metric, Service};
 
 pub struct RequestContext {
     pub app: App,
@@ -25,6 +25,8 @@ pub struct RequestContext {
     pub parts: Parts,
     /// The body. The mutex is never locked: it makes the request `Sync`, which a body is not.
     body: Mutex<Body>,
+    /// Charged for the body.
+    memory: Account,
 }
 
 impl FromRequest<App> for RequestContext {
@@ -38,7 +40,8 @@ impl FromRequest<App> for RequestContext {
             return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write"));
         }
         let auth = authenticate(&app.service, &parts.headers)?;
-        Ok(Self { app: app.clone(), auth, parts, body: Mutex::new(body) })
+        let memory = Account::new(app.service.client_memory.clone());
+        Ok(Self { app: app.clone(), auth, parts, body: Mutex::new(body), memory })
     }
 }
 
@@ -185,7 +188,8 @@ impl RequestContext {
     pub async fn whole(&mut self) -> Result<Bytes, Problem> {
         let options = &self.app.service.options;
         let body = self.body.get_mut().unwrap_or_else(PoisonError::into_inner);
-        body::whole(body, options.request_bytes_max, options.request_read_timeout).await
+        let (limit, timeout) = (options.request_bytes_max, options.request_read_timeout);
+        body::whole(body, limit, timeout, &mut self.memory).await
     }
 
     /// Takes the body, to be read as a stream.

@@ -129,7 +129,7 @@ fn an_import_is_charged_for_its_memory() {
         end = client.chunk();
     }
     let end: Value = serde_json::from_slice(&end).unwrap();
-    assert_eq!(end["stopped"]["type"], "/problems/busy");
+    assert_eq!(end["stopped"]["type"], "/problems/too-large");
     let detail = end["stopped"]["detail"].as_str().unwrap();
     assert!(detail.starts_with("this connection needs "), "{detail}");
     assert_eq!(memory.closed(), 1);
