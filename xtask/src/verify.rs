@@ -23,5 +23,7 @@ pub fn fix() -> Result<()> {
     run(&mut research(&["clippy", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"]))?;
     run(&mut cargo(&["fmt", "--all"]))?;
     run(&mut cargo(&["fmt", "--manifest-path", "research/Cargo.toml"]))?;
+    run(cargo(&["test", "-p", "jeton-core", "--test", "error_codes"]).env("UPDATE_DOCS", "1"))?;
+    run(cargo(&["test", "-p", "jeton-server", "--lib", "limits"]).env("UPDATE_DOCS", "1"))?;
     tidy::write_map(&root())
 }

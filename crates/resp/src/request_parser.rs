@@ -128,6 +128,13 @@ pub struct Args {
     words: Vec<u8>,
 }
 
+impl Args {
+    /// Bytes of its buffers.
+    pub fn allocated(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.words.capacity()
+    }
+}
+
 /// A command. It has at least a name.
 #[derive(Clone, Copy)]
 pub struct Command<'a> {
@@ -227,6 +234,18 @@ impl Parser {
     /// be called between commands.
     pub fn set_authenticated(&mut self, authenticated: bool) {
         self.authenticated = authenticated;
+    }
+
+    /// Bytes of its buffers.
+    pub fn allocated(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
+    }
+
+    /// Drops a large buffer of a completed command.
+    pub fn shrink(&mut self) {
+        if matches!(self.stage, Stage::Start) {
+            self.clear_spans();
+        }
     }
 
     /// Parses the next command from the bytes that were not consumed yet.

@@ -6,9 +6,12 @@
 mod accept_loop;
 mod auth_failures;
 mod change_feed;
+mod client_memory;
 mod error_code;
 pub mod http;
 mod latency_histogram;
+#[cfg(test)]
+mod limits;
 mod log_limit;
 mod metrics;
 pub mod node;
@@ -19,6 +22,7 @@ pub mod tls;
 mod transactions;
 
 pub use change_feed::{ChangeEvent, ChangeFeed};
+pub use client_memory::{Account, ClientMemory, MemoryExceeded};
 pub use metrics::{Metric, Metrics};
 pub use service::{Options, Service};
 pub use transactions::Transactions;

@@ -17,6 +17,7 @@ use jeton_engine::{
 use tokio::sync::Notify;
 
 use crate::change_feed::{ChangeEvent, ChangeFeed};
+use crate::client_memory::{self, ClientMemory};
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metric, Metrics};
 use crate::quota;
@@ -38,6 +39,8 @@ pub struct Options {
     /// Names, with or without a port, under which clients may address the server over HTTP, besides IP
     /// addresses, `localhost` and the host name of the machine.
     pub http_hosts: Vec<String>,
+    /// Maximum memory of all connections and streams together: requests, replies, queued commands.
+    pub client_memory_max: usize,
     /// Directory below which backups over HTTP are made; without it there are none.
     pub backup_dir: Option<PathBuf>,
 }
@@ -52,6 +55,7 @@ impl Default for Options {
             request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
             http_hosts: Vec::new(),
+            client_memory_max: client_memory::default_max(),
             backup_dir: None,
         }
     }
@@ -62,6 +66,7 @@ pub struct Service {
     pub access: Arc<Access>,
     pub options: Options,
     pub metrics: Metrics,
+    pub client_memory: Arc<ClientMemory>,
     pub changes: ChangeFeed,
     pub transactions: Arc<Transactions>,
     pub(crate) cursors: Cursors,
@@ -147,6 +152,7 @@ impl Service {
             engine.create_table(&options.default_table, settings)?;
         }
         Ok(Self {
+            client_memory: Arc::new(ClientMemory::new(options.client_memory_max)),
             engine,
             access,
             options,

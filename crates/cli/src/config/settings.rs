@@ -94,6 +94,8 @@ settings! {
             "Maximum number of open connections per protocol";
         request_bytes_max: Size = Size(service().request_bytes_max as u64).show(), "SIZE",
             "Maximum size of a request";
+        client_memory_max: Size = Size(service().client_memory_max as u64).show(), "SIZE",
+            "Memory of all connections: requests, replies, queued commands; the default is a quarter of the machine or cgroup";
         request_read_timeout: DurationValue = DurationValue(service().request_read_timeout).show(), "TIME",
             "Time limit to receive a request";
         request_timeout: DurationValue = DurationValue(service().request_timeout).show(), "TIME",
@@ -170,6 +172,7 @@ impl Settings {
             request_timeout: self.request_timeout.0,
             request_bytes_max: usize::try_from(self.request_bytes_max.0).unwrap_or(usize::MAX),
             http_hosts: self.http_hosts.0.clone(),
+            client_memory_max: usize::try_from(self.client_memory_max.0).unwrap_or(usize::MAX),
             backup_dir: self.backup_dir.0.clone(),
         }
     }

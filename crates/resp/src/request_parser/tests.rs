@@ -221,5 +221,11 @@ fn releases_large_argument_buffers() {
         assert!(matches!(progress, Ok(Progress::Command { .. })));
     }
     assert!(parser.spans.capacity() <= SPANS_KEPT, "{}", parser.spans.capacity());
+    parser.next(large.as_bytes(), &mut args).unwrap();
+    parser.next(large.as_bytes(), &mut args).unwrap();
+    assert!(parser.allocated() >= 40_000 && args.allocated() >= 40_000);
+    parser.shrink();
+    assert!(parser.allocated() <= SPANS_KEPT * 8);
+    parser.next(b"*1\r\n$1\r\na\r\n", &mut args).unwrap();
     assert!(args.spans.capacity() <= SPANS_KEPT, "{}", args.spans.capacity());
 }

@@ -12,6 +12,7 @@ use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use super::problem::{ErrorCode, Problem};
+use crate::{Account, MemoryExceeded};
 
 /// Maximum number of chunks buffered for a slow client.
 const WAITING_MAX: usize = 16;
@@ -89,8 +90,13 @@ pub async fn next(body: &mut Body, timeout: Duration) -> Result<Option<Bytes>, P
     tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| Err(timed_out(timeout)))
 }
 
-/// Reads a body of at most `limit` bytes within `timeout`.
-pub async fn whole(body: &mut Body, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
+/// Reads a body of at most `limit` bytes within `timeout`, and charges it.
+pub async fn whole(
+    body: &mut Body,
+    limit: usize,
+    timeout: Duration,
+    memory: &mut Account,
+) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("the body has more than the maximum of {limit} bytes");
         Problem::new(ErrorCode::TooLarge, detail).with("limit", limit)
@@ -98,12 +104,35 @@ pub async fn whole(body: &mut Body, limit: usize, timeout: Duration) -> Result<B
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    match tokio::time::timeout(timeout, Limited::new(body, limit).collect()).await {
-        Ok(Ok(all)) => Ok(all.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err(incomplete(error)),
-        Err(_) => Err(timed_out(timeout)),
-    }
+    let read = async {
+        let (mut body, mut all) = (Limited::new(body, limit), BytesMut::new());
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                exceeded = memory.closing() => return Err(out_of_memory(exceeded)),
+            };
+            let data = match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => data,
+                Some(Ok(Err(_trailers))) => continue,
+                Some(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+                Some(Err(error)) => return Err(incomplete(error)),
+                None => return Ok(all.freeze()),
+            };
+            // Copied, because small pieces would need more memory than their bytes.
+            all.extend_from_slice(&data);
+            memory.charge(all.capacity()).map_err(out_of_memory)?;
+        }
+    };
+    tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| Err(timed_out(timeout)))
+}
+
+/// The problem of a client whose memory is too much.
+pub fn out_of_memory(exceeded: MemoryExceeded) -> Problem {
+    let code = match exceeded {
+        MemoryExceeded::Connection { .. } => ErrorCode::TooLarge,
+        MemoryExceeded::All { .. } => ErrorCode::Busy,
+    };
+    Problem::new(code, exceeded.to_string())
 }
 
 fn incomplete(error: impl std::fmt::Display) -> Problem {
@@ -158,6 +187,11 @@ impl Lines {
     /// Lines of at most `longest` bytes.
     pub fn new(longest: usize) -> Self {
         Self { rest: BytesMut::new(), searched: 0, longest }
+    }
+
+    /// Bytes of its buffer.
+    pub fn allocated(&self) -> usize {
+        self.rest.capacity()
     }
 
     pub fn push(&mut self, bytes: &[u8]) {

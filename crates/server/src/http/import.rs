@@ -21,10 +21,14 @@ use super::change_body::ChangeBody;
 use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::{RequestContext, throttled};
+use crate::Account;
 
 const NDJSON: &str = "application/x-ndjson";
 
-const BATCH_MAX: usize = 500;
+pub const BATCH_MAX: usize = 500;
+
+/// Maximum bytes of the lines of a batch, except its last line.
+pub const BATCH_BYTES_MAX: usize = 1 << 20;
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -88,8 +92,11 @@ struct Import {
     line: u64,
     /// Operations not yet submitted, with their lines.
     waiting: Vec<(u64, Operation)>,
+    /// Bytes of their lines.
+    waiting_bytes: usize,
     batch_max: usize,
     reported: Instant,
+    memory: Account,
 }
 
 /// Imports operations, one per line.
@@ -113,6 +120,7 @@ pub async fn post(request: RequestContext) -> HttpResult {
     request.must_be(&[NDJSON, "application/ndjson", "application/jsonl"])?;
     let (writer, body) = body::channel();
     let import = Import {
+        memory: Account::new(request.service().client_memory.clone()),
         request,
         table,
         writer,
@@ -120,6 +128,7 @@ pub async fn post(request: RequestContext) -> HttpResult {
         errors: Vec::new(),
         line: 0,
         waiting: Vec::new(),
+        waiting_bytes: 0,
         batch_max: BATCH_MAX,
         reported: Instant::now(),
     };
@@ -151,12 +160,17 @@ impl Import {
         let app = self.request.app.clone();
         let request_read_timeout = app.service.options.request_read_timeout;
         let mut closed = std::pin::pin!(app.closed());
+        // Each line has the timeout for all of it, so that single bytes do not extend it.
+        let mut until = Instant::now() + request_read_timeout;
         loop {
-            let until = Instant::now() + request_read_timeout;
             let piece = loop {
-                let left = until.saturating_duration_since(Instant::now());
                 tokio::select! {
-                    piece = body::next(&mut body, left) => break piece?,
+                    piece = body::next(&mut body, Duration::MAX) => break piece?,
+                    () = tokio::time::sleep_until(until) => {
+                        let detail = format!("no line was completed within {request_read_timeout:?}");
+                        return Err(Problem::bad_request(detail).into());
+                    }
+                    exceeded = self.memory.closing() => return Err(body::out_of_memory(exceeded).into()),
                     () = tokio::time::sleep_until(self.reported + REPORT_INTERVAL) => {
                         // A slow client must not wait for a full batch.
                         self.flush().await?;
@@ -168,8 +182,16 @@ impl Import {
             };
             let Some(piece) = piece else { break };
             lines.push(&piece);
+            // A line needs memory as text and as an operation, which is copied for the engine.
+            let held = lines.allocated() + piece.len() + 2 * self.waiting_bytes;
+            self.memory.charge(held).map_err(body::out_of_memory)?;
+            let before = self.progress.lines;
             while let Some(line) = lines.next().map_err(|LineTooLong| self.too_long())? {
                 self.take(&line).await?;
+            }
+            // Empty lines are not progress.
+            if self.progress.lines > before {
+                until = Instant::now() + request_read_timeout;
             }
         }
         self.take(&lines.end()).await?;
@@ -185,10 +207,13 @@ impl Import {
         }
         self.progress.lines += 1;
         match self.operation(line) {
-            Ok(operation) => self.waiting.push((self.line, operation)),
+            Ok(operation) => {
+                self.waiting.push((self.line, operation));
+                self.waiting_bytes += line.len();
+            }
             Err(problem) => self.fail(self.line, problem),
         }
-        if self.waiting.len() >= self.batch_max {
+        if self.waiting.len() >= self.batch_max || self.waiting_bytes >= BATCH_BYTES_MAX {
             self.flush().await?;
         }
         if self.reported.elapsed() >= REPORT_INTERVAL {
@@ -217,6 +242,7 @@ impl Import {
             let batch = self.waiting.drain(..number).collect();
             self.submit(batch).await?;
         }
+        self.waiting_bytes = 0;
         Ok(())
     }
 

@@ -37,6 +37,12 @@ impl Collector for ServiceCollector {
         let service = &self.0;
         encode_counts(service, &mut encoder)?;
         encode_latencies(service, &mut encoder)?;
+        let memory = &service.client_memory;
+        gauge(&mut encoder, "jeton_client_memory_bytes", "Memory charged to clients", memory.charged())?;
+        let help = "Connections closed because of client_memory_max";
+        let mut closed =
+            encoder.encode_descriptor("jeton_client_memory_closed", help, None, MetricType::Counter)?;
+        counter(&mut closed, memory.closed())?;
         let (mut stats, now) = (service.engine.stats(), service.millis());
         stats.tables.retain(|table| self.1.as_ref().is_some_and(|client| client.may_see(&table.name, now)));
         encode_store(&stats, &mut encoder)?;

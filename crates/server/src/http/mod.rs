@@ -17,7 +17,7 @@ mod events;
 mod health;
 mod hosts;
 mod idempotency_key;
-mod import;
+pub(crate) mod import;
 mod json;
 mod list_counters;
 mod metrics_text;
@@ -36,7 +36,7 @@ mod suggestion;
 mod tables;
 mod transaction_bodies;
 mod transactions;
-mod watch;
+pub(crate) mod watch;
 mod write_timeout;
 
 use std::sync::Arc;

@@ -19,7 +19,7 @@ use super::state::App;
 use super::{body, idempotency_key, json};
 use crate::auth_failures::AuthFailures;
 use crate::service::{operation_outcome, read_value};
-use crate::{Metric, Service};
+use crate::{Account, Metric, Service};
 
 /// Content types that a web page can send to another site without its consent (CORS preflight).
 const SIMPLE_TYPES: [&str; 4] =
@@ -34,6 +34,8 @@ pub struct RequestContext {
     pub parts: Parts,
     /// The body. The mutex is never locked: it makes the request `Sync`, which a body is not.
     body: Mutex<Body>,
+    /// Charged for the body.
+    memory: Account,
 }
 
 impl FromRequest<App> for RequestContext {
@@ -47,7 +49,8 @@ impl FromRequest<App> for RequestContext {
             return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write"));
         }
         let auth = authenticate(&app.service, &parts).await?;
-        let request = Self { app: app.clone(), auth, parts, body: Mutex::new(body) };
+        let memory = Account::new(app.service.client_memory.clone());
+        let request = Self { app: app.clone(), auth, parts, body: Mutex::new(body), memory };
         request.check_content()?;
         Ok(request)
     }
@@ -226,7 +229,8 @@ impl RequestContext {
     pub async fn whole(&mut self) -> Result<Bytes, Problem> {
         let options = &self.app.service.options;
         let body = self.body.get_mut().unwrap_or_else(PoisonError::into_inner);
-        body::whole(body, options.request_bytes_max, options.request_read_timeout).await
+        let (limit, timeout) = (options.request_bytes_max, options.request_read_timeout);
+        body::whole(body, limit, timeout, &mut self.memory).await
     }
 
     /// Takes the body, to be read as a stream.

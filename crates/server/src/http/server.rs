@@ -61,6 +61,10 @@ pub struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
 }
 
+/// The remote address of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
 impl Server {
     pub fn new(service: Arc<Service>) -> Self {
         let (closing, is_closing) = watch::channel(false);

@@ -14,13 +14,16 @@ use super::body::{self, ReaderGone, Writer};
 use super::counters::Address;
 use super::problem::HttpResult;
 use super::request_context::RequestContext;
-use crate::ChangeEvent;
+use crate::{Account, ChangeEvent};
 
 /// Interval of keep-alive comments, so that proxies do not close an idle connection.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Interval in which the token is checked: that of the reload of tokens.
 const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Memory that a watch is charged for: its buffer is full of events with long rows.
+pub const WATCH_BYTES: usize = 64 << 10;
 
 /// A change, as the data of an event `change` whose id is `partition-slot`.
 #[derive(Debug, Serialize, ToSchema)]
@@ -82,7 +85,12 @@ type Changes = tokio::sync::broadcast::Receiver<std::sync::Arc<ChangeEvent>>;
 impl Watch {
     async fn run(self, changes: Changes) {
         let app = self.request.app.clone();
+        let mut memory = Account::new(app.service.client_memory.clone());
+        if memory.charge(WATCH_BYTES).is_err() {
+            return;
+        }
         tokio::select! {
+            _exceeded = memory.closing() => {}
             _gone = self.send_all(changes) => {}
             () = self.writer.gone() => {}
             () = app.closed() => {}

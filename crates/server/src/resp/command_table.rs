@@ -90,7 +90,7 @@ const QUEUE: &[&str] = &["noscript", "loading", "stale", "fast", "allow_busy"];
 const EXEC: &[&str] = &["noscript", "loading", "stale", "skip_slowlog"];
 const NO_AUTH: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"];
 
-const ONE: (i32, i32, i32) = (1, 1, 1);
+pub const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
 const NONE: (i32, i32, i32) = (0, 0, 0);
 

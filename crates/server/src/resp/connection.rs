@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use jeton_engine::Response;
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::{Args, Limits, Parser, Progress, ProtocolError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -19,25 +20,23 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::command_table::Kind;
 use super::multi_step;
-use super::pipeline::{Dispatch, PipelineBatch};
-use super::reply::{OUTCOME_UNKNOWN, Reply};
+use super::pipeline::{BATCH_BYTES_MAX, Dispatch, PipelineBatch};
+use super::reply::{self, OUTCOME_UNKNOWN};
 use super::session::Session;
+use crate::client_memory::Account;
 use crate::metrics::Metric;
 use crate::service::{InFlightGuard, Service};
 
 const READ_BYTES: usize = 16 << 10;
 
-/// Maximum requests of a pipeline batch.
-const BATCH_REQUESTS_MAX: usize = 1024;
-
-/// Bytes of replies that are sent before more commands are executed.
-const OUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of replies that are sent before more replies are written.
+pub const OUT_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum bytes drained by a lingering close.
 const DRAINED_BYTES_MAX: usize = 16 << 20;
 
-/// Maximum buffer capacity of an idle connection.
-const IDLE_BYTES_MAX: usize = 64 << 10;
+/// Maximum capacity of each buffer of an idle connection.
+pub const IDLE_BYTES_MAX: usize = 64 << 10;
 
 /// Timeout of the lingering close at shutdown.
 const SHUTDOWN_LINGER: Duration = Duration::from_secs(1);
@@ -97,23 +96,81 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads more input. Returns 0 at the end of the stream.
     async fn read(&mut self) -> io::Result<usize> {
-        if self.input.is_empty() && self.input.capacity() > IDLE_BYTES_MAX {
-            self.input = BytesMut::new();
-        }
         self.input.reserve(READ_BYTES);
+        if self.input.is_empty() {
+            self.shrink();
+        }
         // An idle connection has no timeout. A started command has one for all of it, so that single bytes do
         // not extend it.
         let limit = self.session.service.options.request_read_timeout;
         let reading = self.stream.read_buf(&mut self.input);
-        match self.awaiting_since {
-            None => reading.await,
-            Some(since) => timeout_at(since + limit, reading).await?,
+        let deadline = self.awaiting_since.map(|since| since + limit);
+        let reading = async {
+            match deadline {
+                None => reading.await,
+                Some(deadline) => timeout_at(deadline, reading).await?,
+            }
+        };
+        tokio::select! {
+            biased;
+            read = reading => return read,
+            _exceeded = self.session.memory.closing() => {}
         }
+        let _closed = self.is_within_memory().await?;
+        self.linger(limit).await;
+        Ok(0)
+    }
+
+    /// Drops large buffers. Called when all input is consumed; the capacity of an input buffer is known after
+    /// `reserve` only.
+    fn shrink(&mut self) {
+        if self.input.capacity() > IDLE_BYTES_MAX {
+            self.input = BytesMut::with_capacity(READ_BYTES);
+        }
+        if self.out.capacity() > IDLE_BYTES_MAX {
+            self.out = Vec::new();
+        }
+        if self.args.allocated() > IDLE_BYTES_MAX {
+            self.args = Args::default();
+        }
+        self.parser.shrink();
+        self.batch.shrink(IDLE_BYTES_MAX);
+        // An error is noticed by the next charge.
+        let _after_read = self.session.memory.charge(self.held());
+    }
+
+    /// Bytes that the connection holds.
+    fn held(&self) -> usize {
+        let queued = self.session.queued.as_ref().map_or(0, |queued| queued.bytes);
+        let arguments = self.parser.allocated() + self.args.allocated();
+        self.input.capacity() + self.out.capacity() + arguments + self.batch.allocated() + queued
+    }
+
+    /// Charges what the connection holds. If that is too much, replies so and returns false.
+    async fn is_within_memory(&mut self) -> io::Result<bool> {
+        let Err(exceeded) = self.session.memory.charge(self.held()) else { return Ok(true) };
+        // The memory is needed now: do not wait until the client reads many replies.
+        if self.out.len() > OUT_BYTES_MAX {
+            return Err(io::Error::other(exceeded));
+        }
+        self.release();
+        Writer::new(&mut self.out, self.session.version).error(&reply::memory_exceeded(exceeded));
+        self.send().await?;
+        Ok(false)
+    }
+
+    /// Drops everything but the replies of a connection that is being closed.
+    fn release(&mut self) {
+        (self.input, self.args, self.batch) = Default::default();
+        self.parser = Parser::new(Limits::default());
+        self.session.queued = None;
+        self.session.memory = Account::new(self.session.service.client_memory.clone());
     }
 
     /// Lingering close: shuts down the write side and drains the input, so that a reset does not discard the
     /// last reply.
     async fn linger(&mut self, limit: Duration) {
+        self.release();
         let drain = async {
             self.stream.shutdown().await?;
             let mut drained = 0;
@@ -133,6 +190,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Executes all complete commands of the input. Returns false if the connection must be closed.
     async fn work(&mut self) -> io::Result<bool> {
         self.session.millis = self.session.service.millis();
+        if !self.is_within_memory().await? {
+            return Ok(false);
+        }
         loop {
             // The previous command may have been `AUTH`.
             self.parser.set_authenticated(self.session.is_authenticated());
@@ -152,11 +212,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     // A deferred command is parsed again after the batch.
                     if !matches!(dispatch, Dispatch::Deferred) {
                         self.input.advance(consumed);
+                        self.batch.add_input(consumed);
                     }
                     dispatch
                 }
                 Err(error) => {
-                    self.finish().await;
+                    self.finish().await?;
                     if error == ProtocolError::HttpRequest {
                         self.session.service.report_http_on_resp(&self.session.peer);
                     }
@@ -166,71 +227,110 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             };
             match dispatch {
-                Dispatch::Batched
-                    if self.batch.len() < BATCH_REQUESTS_MAX && self.batch.bytes() < OUT_BYTES_MAX => {}
+                Dispatch::Batched if !self.batch.is_full() => {}
                 Dispatch::Batched | Dispatch::Deferred => {
-                    self.finish().await;
+                    self.finish().await?;
                     self.session.millis = self.session.service.millis();
                 }
                 Dispatch::MultiStep(command) => {
-                    self.finish().await;
+                    self.finish().await?;
+                    if !self.is_within_memory().await? {
+                        return Ok(false);
+                    }
                     self.session.millis = self.session.service.millis();
                     let (name, started) = (command.spec.name, Instant::now());
-                    let reply = match self.session.spend(command.cost(&self.session)) {
+                    let written = self.out.len();
+                    let rejected = match self.session.spend(command.cost(&self.session)) {
                         Ok(()) => {
                             let limit = self.session.service.options.request_timeout;
                             let scans = command.spec.kind == Kind::Scan;
                             // The duration of a scan depends on the number of keys.
                             let limit = if scans { Duration::MAX } else { limit };
-                            let running = multi_step::run(command, &mut self.session);
-                            timeout(limit, running).await.unwrap_or_else(|_| Reply::error(OUTCOME_UNKNOWN))
+                            let running = multi_step::run(command, &mut self.session, &mut self.out);
+                            timeout(limit, running).await.err().map(|_| OUTCOME_UNKNOWN.to_owned())
                         }
                         Err(error) => {
                             self.session.service.metrics.add(Metric::Throttled, 1);
                             // A throttled transaction is discarded.
                             self.session.queued = None;
-                            Reply::Error(error)
+                            Some(error)
                         }
                     };
-                    reply.write(&mut Writer::new(&mut self.out, self.session.version));
+                    if let Some(error) = rejected {
+                        self.out.truncate(written);
+                        Writer::new(&mut self.out, self.session.version).error(&error);
+                    }
                     self.session.service.metrics.observe_command(name, started.elapsed());
                 }
                 Dispatch::Quit => {
-                    self.finish().await;
+                    self.finish().await?;
                     self.send().await?;
                     return Ok(false);
                 }
+            }
+            if self.batch.is_empty() && !self.is_within_memory().await? {
+                return Ok(false);
             }
             if self.out.len() > OUT_BYTES_MAX {
                 self.send().await?;
             }
         }
-        self.finish().await;
+        self.finish().await?;
+        if !self.is_within_memory().await? {
+            return Ok(false);
+        }
         self.send().await?;
         Ok(true)
     }
 
-    /// Submits the batch to the engine and writes the replies.
-    async fn finish(&mut self) {
+    /// Submits the batch to the engine and writes the replies. Sends replies meanwhile if they are large.
+    async fn finish(&mut self) -> io::Result<()> {
         if self.batch.is_empty() {
-            return;
+            self.batch.clear();
+            return Ok(());
         }
         if let Some(delay) = self.session.delay.take() {
             tokio::time::sleep(delay).await;
         }
-        let (session, service) = (&self.session, &self.session.service);
+        // Usual batches are small, and a charge takes a lock.
+        let copies = self.batch.allocated();
+        if copies > BATCH_BYTES_MAX / 2
+            && let Err(exceeded) = self.session.memory.charge_more(copies)
+        {
+            self.batch.fail(&reply::memory_exceeded(exceeded), &self.session, &mut self.out);
+            return Ok(());
+        }
+        let service = Arc::clone(&self.session.service);
+        let session = &self.session;
         if let Err(_above_the_limit) = session.spend(self.batch.len() as u64) {
             let rejected = self.batch.apply_rate_limit(session, |requests| session.spend(requests));
             service.metrics.add(Metric::Throttled, rejected);
         }
-        let requests = self.batch.take_requests();
-        let responses =
-            async { if requests.is_empty() { Vec::new() } else { session.submit_batch(requests).await } };
-        match timeout(service.options.request_timeout, responses).await {
-            Ok(responses) => self.batch.write_replies(&responses, session, &mut self.out),
-            Err(_) => self.batch.time_out(session, &mut self.out),
-        }
+        let (reads, requests) = (self.batch.reads(), self.batch.take_requests());
+        let responses = async {
+            let reserved = service.client_memory.reserve_reads(reads).await;
+            let responses =
+                if requests.is_empty() { Vec::new() } else { session.submit_batch(requests).await };
+            (reserved, responses)
+        };
+        let Ok((reserved, responses)) = timeout(service.options.request_timeout, responses).await else {
+            self.batch.fail(OUTCOME_UNKNOWN, session, &mut self.out);
+            service.metrics.observe_batch(&mut self.batch.commands);
+            return Ok(());
+        };
         service.metrics.observe_batch(&mut self.batch.commands);
+        let values = if reads == 0 { 0 } else { responses.iter().map(value_bytes).sum() };
+        // The values, and the replies that contain them. After an error the connection closes.
+        if self.session.memory.charge_more(2 * values).is_err() {
+            self.batch.fail(OUTCOME_UNKNOWN, &self.session, &mut self.out);
+            return Ok(());
+        }
+        drop(reserved);
+        let mut responses = responses.into_iter();
+        while !self.batch.write_replies(&mut responses, &self.session, &mut self.out, OUT_BYTES_MAX) {
+            self.send().await?;
+        }
+        Ok(())
     }
 
     async fn send(&mut self) -> io::Result<()> {
@@ -238,11 +338,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         let limit = self.session.service.options.request_read_timeout;
-        let sent = timeout(limit, self.stream.write_all(&self.out)).await;
+        let sent = tokio::select! {
+            biased;
+            sent = timeout(limit, self.stream.write_all(&self.out)) => sent?,
+            exceeded = self.session.memory.closing() => Err(io::Error::other(exceeded)),
+        };
         self.out.clear();
         if self.out.capacity() > OUT_BYTES_MAX {
             self.out = Vec::new();
         }
-        sent?
+        sent
     }
+}
+
+fn value_bytes(response: &Response) -> usize {
+    if let Response::Read(Ok(Some(value))) = response { value.heap_bytes() } else { 0 }
 }

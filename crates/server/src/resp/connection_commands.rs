@@ -318,16 +318,19 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
     if subcommand("CONFIG", &[("GET", -3), ("SET", -4)], command)? == "SET" {
         return Err("ERR CONFIG SET is not supported: restart the server with other settings".into());
     }
-    let connections = session.service.options.connections_max.to_string();
+    let options = &session.service.options;
+    let (connections, memory) = (options.connections_max.to_string(), options.client_memory_max.to_string());
     let memory_max = session.service.engine.catalog().budget().limit().to_string();
     let port = session.service.resp_port().to_string();
     let known = [
         ("appendfsync", "always"),
         ("appendonly", "yes"),
+        ("client_memory_max", &memory),
         ("cluster-enabled", "no"),
         ("databases", "1"),
         ("maxclients", &connections),
         ("maxmemory", "0"),
+        ("maxmemory-clients", &memory),
         ("maxmemory-policy", "noeviction"),
         ("memory_max", &memory_max),
         ("port", &port),

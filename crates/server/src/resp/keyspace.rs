@@ -55,6 +55,11 @@ impl Keyspace {
         changed.filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref(), key.now.as_ref())))
     }
 
+    /// Bytes of the values of these keys.
+    pub fn bytes_of(&mut self, names: &[Vec<u8>]) -> usize {
+        names.iter().map(|name| self.key(name).as_ref().map_or(0, Value::heap_bytes)).sum()
+    }
+
     /// All keys with their values before the commands.
     pub fn read(&self) -> impl Iterator<Item = (&Cell, Option<&Value>)> {
         self.keys.iter().filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref())))

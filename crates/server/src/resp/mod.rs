@@ -3,15 +3,15 @@
 //! `pipeline.rs` submits the commands that arrive together as one batch to the engine. `multi_step.rs` runs
 //! commands that need several steps. `keyspace.rs` computes the effect of commands on keys, without I/O.
 
-mod command_table;
-mod connection;
+pub(crate) mod command_table;
+pub(crate) mod connection;
 mod connection_commands;
 mod glob;
 mod id_commands;
 mod info;
 mod keyspace;
-mod multi_step;
-mod pipeline;
+pub(crate) mod multi_step;
+pub(crate) mod pipeline;
 pub(crate) mod reply;
 mod scan;
 mod session;

@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use jeton_auth::Right;
 use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
 use jeton_engine::{Ask, OperationOutcome, Response};
+use jeton_resp::reply_writer::Writer;
 
 use super::command_table::{CommandSpec, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
 use super::keyspace::{self, Keyspace};
-use super::pipeline::OwnedCommand;
+use super::pipeline::{BATCH_READS_MAX, OwnedCommand, QUEUED_KEYS_MAX};
 use super::reply::{self, CROSS, Reply};
 use super::scan;
 use super::session::{MultiQueue, Session};
@@ -24,14 +25,35 @@ use crate::service::{operation_outcome, read_value};
 /// Keys read or written per batch by commands with many keys.
 const KEYS_BATCH: usize = 1000;
 
-/// Maximum bytes of values in the reply of a command with many keys.
-const READ_BYTES_MAX: usize = 64 << 20;
+/// Maximum bytes of the reply of a command or transaction, and of the values that a transaction reads. A
+/// quarter of what a connection may hold, if that is less.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// Maximum bytes of the reply of a counter.
+const SMALL_VALUE_BYTES: usize = 32;
 
 /// Attempts of a change that conflicts with other writers.
 const ATTEMPTS_MAX: usize = 100;
 
-pub async fn run(command: OwnedCommand, session: &mut Session) -> Reply {
-    let OwnedCommand { spec, arguments } = &command;
+/// Runs a command and writes its reply.
+pub async fn run(command: OwnedCommand, session: &mut Session, out: &mut Vec<u8>) {
+    let start = out.len();
+    let reply = try_run(command, session, out).await;
+    if reply.is_err() {
+        out.truncate(start);
+    }
+    if let Some(reply) = reply.unwrap_or_else(|error| Some(Reply::Error(error))) {
+        reply.write(&mut Writer::new(out, session.version));
+    }
+}
+
+/// Returns the reply, or `None` if it was written because it may be large.
+async fn try_run(
+    command: OwnedCommand,
+    session: &mut Session,
+    out: &mut Vec<u8>,
+) -> Result<Option<Reply>, String> {
+    let OwnedCommand { spec, arguments, bytes } = &command;
     let result = match (spec.kind, spec.name) {
         (Kind::WithId(IdCommand::Operation), _) => id_commands::operation(session, arguments).await,
         (Kind::Scan, _) => scan::run(spec, arguments, session).await,
@@ -43,30 +65,37 @@ pub async fn run(command: OwnedCommand, session: &mut Session) -> Reply {
         (_, "DISCARD") => {
             session.queued.take().map(|_| Reply::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
         }
-        (_, "EXEC") => execute(session).await,
+        (_, "EXEC") => return execute(session, out).await.map(|()| None),
         (_, "MSET") => set_each(spec, arguments, session).await,
-        (Kind::Read, _) => read_many(spec, arguments, session).await,
+        (Kind::Read, _) => return read_many(spec, arguments, *bytes, session, out).await.map(|()| None),
         (_, "DEL" | "UNLINK") => delete_each(arguments, session).await,
         _ => {
-            let replies = change(&[command], session).await;
-            replies.map(|mut replies| replies.pop().unwrap_or(Reply::Null))
+            let bytes = *bytes;
+            return change(&[command], bytes, session, out).await.map(|()| None);
         }
     };
-    result.unwrap_or_else(Reply::Error)
+    result.map(Some)
 }
 
-async fn execute(session: &mut Session) -> Result<Reply, String> {
+async fn execute(session: &mut Session, out: &mut Vec<u8>) -> Result<(), String> {
     let queued = session.queued.take().ok_or("ERR EXEC without MULTI")?;
     if queued.broken {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
-    change(&queued.commands, session).await.map(Reply::Array)
+    Writer::new(out, session.version).array(queued.commands.len());
+    change(&queued.commands, 0, session, out).await
 }
 
-/// Executes commands atomically. All keys must be in one table and partition.
-async fn change(commands: &[OwnedCommand], session: &mut Session) -> Result<Vec<Reply>, String> {
+/// Executes commands atomically and writes their replies. All keys must be in one table and partition.
+/// `bytes` are those of the commands that the connection is not charged for yet.
+async fn change(
+    commands: &[OwnedCommand],
+    bytes: usize,
+    session: &mut Session,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
     let mut cells: HashMap<&[u8], Cell> = HashMap::new();
-    for OwnedCommand { spec, arguments } in commands {
+    for OwnedCommand { spec, arguments, .. } in commands {
         let right = match spec.kind {
             Kind::Read | Kind::Get | Kind::WithId(IdCommand::Get) => Right::Read,
             Kind::Add(_) => Right::Add,
@@ -84,33 +113,89 @@ async fn change(commands: &[OwnedCommand], session: &mut Session) -> Result<Vec<
                 return Err(CROSS.into());
             }
             cells.insert(&arguments[at], resolved.cell);
+            if cells.len() > QUEUED_KEYS_MAX {
+                return Err(format!("ERR a command that is atomic names at most {QUEUED_KEYS_MAX} keys"));
+            }
         }
     }
     let service = session.service.clone();
     for _ in 0..ATTEMPTS_MAX {
         let millis = service.millis();
-        let reads = cells.values().map(|cell| Ask::Read(cell.clone())).collect();
         let mut keyspace = Keyspace::default();
-        for ((name, cell), response) in cells.iter().zip(service.submit_batch(reads).await) {
-            keyspace.insert(name, Some(cell.clone()), read_value(response).map_err(reply::engine_error)?);
+        let mut budget = ReplyBudget::new(bytes, session);
+        let mut unread = cells.iter();
+        loop {
+            let keys: Vec<_> = unread.by_ref().take(BATCH_READS_MAX).collect();
+            if keys.is_empty() {
+                break;
+            }
+            let _reserved = service.client_memory.reserve_reads(keys.len()).await;
+            let reads = keys.iter().map(|(_, cell)| Ask::Read((*cell).clone())).collect();
+            for ((name, cell), response) in keys.into_iter().zip(service.submit_batch(reads).await) {
+                let value = read_value(response).map_err(reply::engine_error)?;
+                budget.spend(value.as_ref().map_or(0, Value::heap_bytes), session)?;
+                keyspace.insert(name, Some(cell.clone()), value);
+            }
         }
-        let (mut replies, mut turn) = (Vec::with_capacity(commands.len()), Turn::start());
-        for OwnedCommand { spec, arguments } in commands {
-            let plain = connection_commands::plain(spec, arguments, millis);
-            replies.push(plain.unwrap_or_else(|| keyspace.run(spec, arguments, millis)));
+        budget.left = budget.max;
+        let (start, mut turn) = (out.len(), Turn::start());
+        for OwnedCommand { spec, arguments, .. } in commands {
+            let written = out.len();
+            let reply = match connection_commands::plain(spec, arguments, millis) {
+                Some(reply) => reply,
+                None => {
+                    if spec.name == "MGET" {
+                        budget.check(keyspace.bytes_of(&arguments[1..]))?;
+                    }
+                    keyspace.run(spec, arguments, millis)
+                }
+            };
+            reply.write(&mut Writer::new(out, session.version));
+            budget.spend(out.len() - written, session)?;
             turn.yield_at_end().await;
         }
         if keyspace.changed().next().is_none() {
-            return Ok(replies);
+            return Ok(());
         }
         let request = service.engine.to_request(Ask::Apply(conditional(&keyspace)?));
         for response in session.submit_batch(vec![request]).await {
             if is_applied(response)? {
-                return Ok(replies);
+                return Ok(());
             }
         }
+        out.truncate(start);
     }
     Err("BUSY other clients change the same keys; retry".into())
+}
+
+/// What a command or transaction may still read or reply. Charges it to the connection before it is too much.
+struct ReplyBudget {
+    max: usize,
+    left: usize,
+    /// Bytes that the connection is to be charged for, the commands included.
+    charged: usize,
+}
+
+impl ReplyBudget {
+    fn new(bytes: usize, session: &Session) -> Self {
+        let max = REPLY_BYTES_MAX.min(session.service.client_memory.connection_max() / 4);
+        Self { max, left: max, charged: bytes }
+    }
+
+    fn check(&self, bytes: usize) -> Result<(), String> {
+        if bytes <= self.left {
+            return Ok(());
+        }
+        Err(format!("ERR the reply is longer than {} bytes: request fewer keys", self.max))
+    }
+
+    fn spend(&mut self, bytes: usize, session: &mut Session) -> Result<(), String> {
+        self.check(bytes)?;
+        self.left -= bytes;
+        // A keyspace has each value before and after the commands; a growing buffer is copied.
+        self.charged += 2 * bytes;
+        session.memory.charge_more(self.charged).map_err(reply::memory_exceeded)
+    }
 }
 
 /// The operation that writes the changes of a keyspace if its keys still hold the values read.
@@ -172,29 +257,35 @@ async fn set_each(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Sessi
 async fn read_many(
     spec: &CommandSpec,
     arguments: &[Vec<u8>],
+    bytes: usize,
     session: &mut Session,
-) -> Result<Reply, String> {
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
     let service = session.service.clone();
-    let (mut values, mut bytes, mut present) = (Vec::new(), 0, 0);
-    for keys in arguments[1..].chunks(KEYS_BATCH) {
+    let (mut present, mut budget) = (0, ReplyBudget::new(bytes, session));
+    let is_mget = spec.name == "MGET";
+    if is_mget {
+        Writer::new(out, session.version).array(arguments.len() - 1);
+    }
+    for keys in arguments[1..].chunks(BATCH_READS_MAX) {
         let mut requests = Vec::with_capacity(keys.len());
         for key in keys {
             requests.push(Ask::Read(session.resolve(key, Right::Read)?.cell));
         }
+        let _reserved = service.client_memory.reserve_reads(keys.len()).await;
         for response in service.submit_batch(requests).await {
             let value = read_value(response).map_err(reply::engine_error)?;
             present += i64::from(value.is_some());
-            if spec.name == "MGET" {
-                let reply = Reply::value(value.as_ref());
-                bytes += if let Reply::Bulk(text) = &reply { text.len() } else { 0 };
-                values.push(reply);
+            if is_mget {
+                budget.spend(SMALL_VALUE_BYTES + value.as_ref().map_or(0, Value::heap_bytes), session)?;
+                Reply::value(value.as_ref()).write(&mut Writer::new(out, session.version));
             }
         }
-        if bytes > READ_BYTES_MAX {
-            return Err(format!("ERR the reply is longer than {READ_BYTES_MAX} bytes: request fewer keys"));
-        }
     }
-    Ok(if spec.name == "MGET" { Reply::Array(values) } else { Reply::Integer(present) })
+    if !is_mget {
+        Writer::new(out, session.version).integer(present);
+    }
+    Ok(())
 }
 
 /// `DEL`: returns how many of the keys existed.

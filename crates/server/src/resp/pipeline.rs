@@ -4,6 +4,7 @@
 //! [`Dispatch::MultiStep`] returns commands that need several steps or all keys. The connection runs them
 //! after the batch.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use jeton_auth::Right;
@@ -12,7 +13,7 @@ use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
 
-use super::command_table::{self, CommandSpec, IdCommand, Kind};
+use super::command_table::{self, CommandSpec, IdCommand, Kind, ONE};
 use super::connection_commands;
 use super::id_commands;
 use super::keyspace::{self, ExpiryChange, Keyspace};
@@ -21,18 +22,31 @@ use super::session::{MultiQueue, Session};
 use crate::metrics::BatchCommands;
 
 /// Maximum commands of a transaction.
-const QUEUED_MAX: usize = 1024;
+pub const QUEUED_MAX: usize = 1024;
 
-/// Maximum keys of a transaction. All their values are in memory at once.
-const QUEUED_KEYS_MAX: usize = 4096;
+/// Maximum keys of a transaction, and of a command that is executed as one.
+pub const QUEUED_KEYS_MAX: usize = 4096;
 
-/// Maximum arguments of a read command within a batch.
-const READ_ARGUMENTS_MAX: usize = 1024;
+/// Maximum requests of a pipeline batch.
+pub const BATCH_REQUESTS_MAX: usize = 1024;
+
+/// Maximum reads of a pipeline batch, and of a command within it. Their values are in memory at once.
+pub const BATCH_READS_MAX: usize = 256;
+
+/// Maximum bytes of the commands and encoded replies of a pipeline batch, except its last command.
+pub const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Memory of an argument of an owned command besides its bytes.
+const ARGUMENT_OVERHEAD: usize = size_of::<Vec<u8>>() + 32;
 
 #[derive(Default)]
 pub struct PipelineBatch {
     requests: Vec<Request>,
-    items: Vec<Item>,
+    /// Number of requests that read a value.
+    reads: usize,
+    items: VecDeque<Item>,
+    /// Bytes of the commands.
+    input_bytes: usize,
     /// Encoded replies of commands that need no engine.
     text: Vec<u8>,
     last: Option<&'static CommandSpec>,
@@ -50,8 +64,10 @@ pub enum Item {
     WithId { relaxed: bool, many: bool },
     /// The value of a key.
     Value(fn(Option<&Value>) -> Reply),
-    /// Computed from the values of several keys.
-    Computed { command: OwnedCommand, keys: Vec<usize> },
+    /// The values of several keys, or the number of those that exist.
+    Values { keys: usize, counted: bool },
+    /// Computed from the value of a key.
+    Computed(OwnedCommand),
 }
 
 impl Item {
@@ -59,7 +75,7 @@ impl Item {
     fn requests(&self) -> usize {
         match self {
             Self::Text(_) => 0,
-            Self::Computed { keys, .. } => keys.len(),
+            Self::Values { keys, .. } => *keys,
             _ => 1,
         }
     }
@@ -80,11 +96,19 @@ pub enum Dispatch {
 pub struct OwnedCommand {
     pub spec: &'static CommandSpec,
     pub arguments: Vec<Vec<u8>>,
+    /// Its size in memory.
+    pub bytes: usize,
 }
 
 impl OwnedCommand {
     fn new(spec: &'static CommandSpec, command: &Command<'_>) -> Self {
-        Self { spec, arguments: command.iter().map(Into::into).collect() }
+        let bytes = Self::bytes_of(command);
+        Self { spec, arguments: command.iter().map(Into::into).collect(), bytes }
+    }
+
+    /// Memory of a copy of a command.
+    fn bytes_of(command: &Command<'_>) -> usize {
+        command.iter().map(|argument| argument.len() + ARGUMENT_OVERHEAD).sum()
     }
 
     /// Operations to charge to the rate limit: the number of keys of the command or of its transaction.
@@ -104,16 +128,33 @@ impl PipelineBatch {
         self.requests.len()
     }
 
+    pub fn reads(&self) -> usize {
+        self.reads
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.requests.len() >= BATCH_REQUESTS_MAX
+            || self.reads >= BATCH_READS_MAX
+            || self.text.len() + self.input_bytes >= BATCH_BYTES_MAX
+    }
+
+    /// Adds the bytes of a command that was dispatched.
+    pub fn add_input(&mut self, bytes: usize) {
+        self.input_bytes += bytes;
+    }
+
+    /// Bytes of its buffers and of the arguments that its requests have copied.
+    pub fn allocated(&self) -> usize {
+        let (requests, items) = (self.requests.capacity(), self.items.capacity());
+        requests * size_of::<Request>() + items * size_of::<Item>() + self.text.capacity() + self.input_bytes
+    }
+
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Bytes of replies encoded so far.
-    pub fn bytes(&self) -> usize {
-        self.text.len()
-    }
-
     pub fn take_requests(&mut self) -> Vec<Request> {
+        self.reads = 0;
         std::mem::take(&mut self.requests)
     }
 
@@ -172,7 +213,8 @@ impl PipelineBatch {
             }
             Kind::Add(_) | Kind::Append | Kind::Expire => self.change(spec, command, session)?,
             Kind::Set if command.len() == 3 => self.change(spec, command, session)?,
-            Kind::Read if command.len() <= READ_ARGUMENTS_MAX => self.read_many(spec, command, session)?,
+            Kind::Read if spec.keys == ONE => self.compute(spec, command, session)?,
+            Kind::Read if command.len() <= BATCH_READS_MAX => self.read_many(spec, command, session)?,
             Kind::Connection => {
                 let reply = connection_commands::run(spec, command, session)?;
                 self.reply(&reply, session);
@@ -180,7 +222,13 @@ impl PipelineBatch {
                     return Ok(Dispatch::Quit);
                 }
             }
-            _ => return Ok(Dispatch::MultiStep(OwnedCommand::new(spec, command))),
+            _ => {
+                if let Err(exceeded) = session.memory.charge_more(OwnedCommand::bytes_of(command)) {
+                    self.reply(&Reply::Error(reply::memory_exceeded(exceeded)), session);
+                    return Ok(Dispatch::Quit);
+                }
+                return Ok(Dispatch::MultiStep(OwnedCommand::new(spec, command)));
+            }
         }
         Ok(Dispatch::Batched)
     }
@@ -188,13 +236,13 @@ impl PipelineBatch {
     fn reply(&mut self, reply: &Reply, session: &Session) {
         let start = self.text.len();
         reply.write(&mut Writer::new(&mut self.text, session.version));
-        self.items.push(Item::Text(start..self.text.len()));
+        self.items.push_back(Item::Text(start..self.text.len()));
     }
 
     /// Adds a command with one request. Hashes it now, while the arguments are in the cache.
     fn submit(&mut self, ask: Ask, item: Item, session: &Session) {
         self.requests.push(session.service.engine.to_request(ask));
-        self.items.push(item);
+        self.items.push_back(item);
     }
 
     /// Adds a change of one key.
@@ -231,7 +279,20 @@ impl PipelineBatch {
         session: &mut Session,
     ) -> Result<(), String> {
         let cell = session.resolve(key, Right::Read)?.cell;
+        self.reads += 1;
         self.submit(Ask::Read(cell), Item::Value(reply), session);
+        Ok(())
+    }
+
+    fn compute(
+        &mut self,
+        spec: &'static CommandSpec,
+        command: &Command<'_>,
+        session: &mut Session,
+    ) -> Result<(), String> {
+        let cell = session.resolve(&command[1], Right::Read)?.cell;
+        self.reads += 1;
+        self.submit(Ask::Read(cell), Item::Computed(OwnedCommand::new(spec, command)), session);
         Ok(())
     }
 
@@ -241,12 +302,12 @@ impl PipelineBatch {
         command: &Command<'_>,
         session: &mut Session,
     ) -> Result<(), String> {
-        let keys: Vec<usize> = spec.keys(command.len()).collect();
-        let cells = keys.iter().map(|at| Ok(session.resolve(&command[*at], Right::Read)?.cell));
+        let cells = spec.keys(command.len()).map(|at| Ok(session.resolve(&command[at], Right::Read)?.cell));
         let cells = cells.collect::<Result<Vec<_>, String>>()?;
-        let engine = &session.service.engine;
+        let (engine, keys) = (&session.service.engine, cells.len());
         self.requests.extend(cells.into_iter().map(|cell| engine.to_request(Ask::Read(cell))));
-        self.items.push(Item::Computed { command: OwnedCommand::new(spec, command), keys });
+        self.reads += keys;
+        self.items.push_back(Item::Values { keys, counted: spec.name != "MGET" });
         Ok(())
     }
 
@@ -272,60 +333,97 @@ impl PipelineBatch {
         rejected
     }
 
-    /// Replies to all commands that need the engine that their outcome is unknown, and clears the batch.
-    pub fn time_out(&mut self, session: &Session, out: &mut Vec<u8>) {
+    /// Replies to all commands that need the engine with an error, and clears the batch.
+    pub fn fail(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
         for item in self.items.drain(..) {
             match item {
                 Item::Text(range) => out.extend_from_slice(&self.text[range]),
-                Item::WithId { .. } => Writer::new(out, session.version).error(OUTCOME_UNKNOWN_RETRY),
-                _ => Writer::new(out, session.version).error(OUTCOME_UNKNOWN),
+                Item::WithId { .. } if error == OUTCOME_UNKNOWN => {
+                    Writer::new(out, session.version).error(OUTCOME_UNKNOWN_RETRY);
+                }
+                _ => Writer::new(out, session.version).error(error),
             }
         }
-        self.text.clear();
+        self.clear();
     }
 
-    /// Writes the replies of all commands from the responses of the engine, and clears the batch.
-    pub fn write_replies(&mut self, responses: &[Response], session: &Session, out: &mut Vec<u8>) {
-        let mut responses = responses.iter();
-        let mut next = || responses.next().unwrap_or(&Response::Applied(Err(EngineError::Closed)));
-        for item in self.items.drain(..) {
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.reads = 0;
+        self.items.clear();
+        self.text.clear();
+        self.input_bytes = 0;
+    }
+
+    /// Drops large buffers of an empty batch.
+    pub fn shrink(&mut self, bytes_max: usize) {
+        if self.is_empty() && self.allocated() > bytes_max {
+            (self.items, self.text, self.input_bytes) = Default::default();
+        }
+    }
+
+    /// Writes replies from the responses of the engine, until `out` has `bytes_max` bytes or more. Returns
+    /// whether all are written; the batch is empty then.
+    pub fn write_replies(
+        &mut self,
+        responses: &mut impl Iterator<Item = Response>,
+        session: &Session,
+        out: &mut Vec<u8>,
+        bytes_max: usize,
+    ) -> bool {
+        let mut next = || responses.next().unwrap_or(Response::Applied(Err(EngineError::Closed)));
+        while out.len() < bytes_max {
+            let Some(item) = self.items.pop_front() else {
+                self.clear();
+                return true;
+            };
             let mut writer = Writer::new(out, session.version);
             match item {
                 Item::Text(range) => out.extend_from_slice(&self.text[range]),
                 Item::Change(reply) => match next() {
                     Response::Applied(Ok(
                         OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result),
-                    )) => reply(result).write(&mut writer),
-                    other => write_error(other, &mut writer),
+                    )) => reply(&result).write(&mut writer),
+                    other => write_error(&other, &mut writer),
                 },
                 Item::WithId { relaxed, many } => match next() {
                     Response::Applied(Ok(outcome)) => {
-                        id_commands::write_outcome(outcome, relaxed, many, &mut writer);
+                        id_commands::write_outcome(&outcome, relaxed, many, &mut writer);
                     }
-                    Response::Applied(Err(error)) => writer.error(&reply::engine_error_with_id(error)),
-                    other => write_error(other, &mut writer),
+                    Response::Applied(Err(error)) => writer.error(&reply::engine_error_with_id(&error)),
+                    other => write_error(&other, &mut writer),
                 },
                 Item::Value(reply) => match next() {
                     Response::Read(Ok(value)) => reply(value.as_ref()).write(&mut writer),
-                    other => write_error(other, &mut writer),
+                    other => write_error(&other, &mut writer),
                 },
-                Item::Computed { command: OwnedCommand { spec, arguments }, keys } => {
-                    let mut keyspace = Keyspace::default();
-                    let mut failed = None;
-                    for at in keys {
-                        match next() {
-                            Response::Read(Ok(value)) => keyspace.insert(&arguments[at], None, value.clone()),
-                            other => failed = Some(other),
-                        }
-                    }
+                Item::Values { keys, counted } => {
+                    let values: Vec<Response> = (0..keys).map(|_| next()).collect();
+                    let is_value = |response: &&Response| matches!(response, Response::Read(Ok(Some(_))));
+                    let failed = values.iter().find(|value| !matches!(value, Response::Read(Ok(_))));
                     match failed {
                         Some(other) => write_error(other, &mut writer),
-                        None => keyspace.run(spec, &arguments, session.millis).write(&mut writer),
+                        None if counted => writer.integer(values.iter().filter(is_value).count() as i64),
+                        None => {
+                            writer.array(keys);
+                            for value in values {
+                                let Response::Read(Ok(value)) = value else { continue };
+                                Reply::value(value.as_ref()).write(&mut writer);
+                            }
+                        }
                     }
                 }
+                Item::Computed(OwnedCommand { spec, arguments, .. }) => match next() {
+                    Response::Read(Ok(value)) => {
+                        let mut keyspace = Keyspace::default();
+                        keyspace.insert(&arguments[1], None, value);
+                        keyspace.run(spec, &arguments, session.millis).write(&mut writer);
+                    }
+                    other => write_error(&other, &mut writer),
+                },
             }
         }
-        self.text.clear();
+        false
     }
 }
 
@@ -358,7 +456,7 @@ fn queue(
         _ => true,
     };
     queued.keys += spec.keys(command.len()).count();
-    queued.bytes += command.iter().map(<[u8]>::len).sum::<usize>();
+    queued.bytes += OwnedCommand::bytes_of(command);
     if !is_allowed {
         return Err("ERR Command not allowed inside a transaction".into());
     }

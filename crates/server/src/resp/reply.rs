@@ -7,6 +7,7 @@ use jeton_core::{ErrorCode, OperationError, Value};
 use jeton_engine::EngineError;
 use jeton_resp::reply_writer::Writer;
 
+use crate::client_memory::MemoryExceeded;
 use crate::error_code::engine_error_code;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,6 +160,11 @@ pub fn engine_error_with_id(error: &EngineError) -> String {
         EngineError::Busy(_) | EngineError::Closed => error_line(engine_error_code(error), error),
         other => engine_error(other),
     }
+}
+
+/// Error message of a connection that is closed for its memory.
+pub fn memory_exceeded(exceeded: MemoryExceeded) -> String {
+    format!("ERR closed: {exceeded}")
 }
 
 /// Error message for an operation that breaks a limit.

@@ -11,6 +11,7 @@ use jeton_resp::reply_writer::Version;
 use super::pipeline::OwnedCommand;
 use super::reply::{self, NO_AUTH};
 use crate::auth_failures::AuthFailures;
+use crate::client_memory::Account;
 use crate::metrics::Metric;
 use crate::service::Service;
 
@@ -33,6 +34,7 @@ pub struct Session {
     auth_failures: AuthFailures,
     /// The delay of the next reply, after a failed authentication.
     pub delay: Option<Duration>,
+    pub memory: Account,
 }
 
 /// Commands queued since `MULTI`.
@@ -40,6 +42,7 @@ pub struct Session {
 pub struct MultiQueue {
     pub commands: Vec<OwnedCommand>,
     pub keys: usize,
+    /// Their size in memory.
     pub bytes: usize,
     /// Whether a command could not be queued, so that `EXEC` fails.
     pub broken: bool,
@@ -55,7 +58,7 @@ impl Session {
     pub fn new(service: Arc<Service>, number: u64, peer: String) -> Self {
         let (auth, view) = (service.access.anonymous().ok(), service.engine.tables_view());
         let (version, millis, name) = (Version::Resp2, service.millis(), Vec::new());
-        let auth_failures = AuthFailures::default();
+        let (auth_failures, memory) = (AuthFailures::default(), Account::new(service.client_memory.clone()));
         Self {
             service,
             number,
@@ -71,6 +74,7 @@ impl Session {
             since: Instant::now(),
             auth_failures,
             delay: None,
+            memory,
         }
     }
 

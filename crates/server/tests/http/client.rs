@@ -32,7 +32,11 @@ impl Client {
     }
 
     pub fn write(&mut self, bytes: &[u8]) {
-        self.stream.get_mut().write_all(bytes).unwrap();
+        self.try_write(bytes).unwrap();
+    }
+
+    pub fn try_write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
     }
 
     pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {

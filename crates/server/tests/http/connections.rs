@@ -110,6 +110,32 @@ fn an_error_arrives_while_the_client_still_sends() {
 }
 
 #[test]
+fn bodies_are_charged_for_their_memory() {
+    let server = TestServer::with_options(|options| options.client_memory_max = 16 << 20);
+    let memory = &server.service.client_memory;
+    // More than a connection may hold.
+    let detail = "this connection needs ";
+    server.client().post(ADD, " ".repeat(4 << 20)).problem_with(413, "too-large", detail);
+    // Incomplete bodies that are too much together.
+    let mut clients: Vec<_> = (0..12).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.write(&head("content-length: 1900000"));
+        let _may_be_closed = client.try_write(&[b' '; 1_800_000]);
+    }
+    let begun = Instant::now();
+    while memory.closed() < 3 || memory.charged() > 16 << 20 {
+        assert!(begun.elapsed() < Duration::from_secs(15), "not closed: {memory:?}");
+        std::thread::yield_now();
+    }
+    server.client().add("c", 1);
+    drop(clients);
+    while memory.charged() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(15), "still charged: {memory:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_body_that_does_not_end_is_dropped() {
     let server = TestServer::with_options(|options| options.request_bytes_max = 1000);
     let mut client = server.client();

@@ -1,5 +1,7 @@
 //! Imports.
 
+use std::time::{Duration, Instant};
+
 use jeton_core::Format;
 use serde_json::{Value, json};
 
@@ -7,6 +9,10 @@ use crate::client::{Client, Reply, assert_members};
 use crate::harness::{TestServer, uuid};
 
 const PATH: &str = "/v1/tables/default/import";
+
+/// The head of an import whose chunks follow.
+const CHUNKED_HEAD: &str = "POST /v1/tables/default/import HTTP/1.1\r\nhost: localhost\r\n\
+    content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
 
 fn import(client: &mut Client, body: &str) -> Reply {
     client.call_with("POST", PATH, "application/x-ndjson", body)
@@ -67,9 +73,7 @@ fn errors_have_the_number_of_their_line() {
 #[test]
 fn progress_is_reported_while_lines_arrive() {
     let (server, mut client) = TestServer::with_client();
-    client.write(
-        format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n").as_bytes(),
-    );
+    client.write(CHUNKED_HEAD.as_bytes());
     let send = |client: &mut Client, text: &str| {
         client.write(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes());
     };
@@ -88,6 +92,47 @@ fn progress_is_reported_while_lines_arrive() {
         end = client.chunk();
     }
     assert!(client.chunk().is_empty());
+}
+
+#[test]
+fn single_bytes_do_not_keep_an_import_open() {
+    let timeout = Duration::from_millis(300);
+    let server = TestServer::with_options(|options| options.request_read_timeout = timeout);
+    // Empty lines are not progress.
+    for byte in ["x", "\n"] {
+        let mut client = server.client();
+        client.write(CHUNKED_HEAD.as_bytes());
+        let (begun, chunk) = (Instant::now(), format!("1\r\n{byte}\r\n"));
+        while client.try_write(chunk.as_bytes()).is_ok() {
+            assert!(begun.elapsed() < 30 * timeout, "still open");
+            std::thread::sleep(timeout / 10);
+        }
+    }
+}
+
+#[test]
+fn an_import_is_charged_for_its_memory() {
+    let server = TestServer::with_options(|options| options.client_memory_max = 16 << 20);
+    let memory = &server.service.client_memory;
+    let mut client = server.client();
+    client.write(CHUNKED_HEAD.as_bytes());
+    client.write(format!("80000\r\n{}\r\n", "x".repeat(512 << 10)).as_bytes());
+    assert_eq!(client.head().status, 200);
+    let begun = Instant::now();
+    while memory.charged() < 512 << 10 {
+        assert!(begun.elapsed() < Duration::from_secs(15), "not charged: {memory:?}");
+        std::thread::yield_now();
+    }
+    let _closed = client.try_write(format!("400000\r\n{}\r\n", "x".repeat(4 << 20)).as_bytes());
+    let mut end = client.chunk();
+    while !String::from_utf8_lossy(&end).contains("stopped") {
+        end = client.chunk();
+    }
+    let end: Value = serde_json::from_slice(&end).unwrap();
+    assert_eq!(end["stopped"]["type"], "/problems/too-large");
+    let detail = end["stopped"]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("this connection needs "), "{detail}");
+    assert_eq!(memory.closed(), 1);
 }
 
 #[test]

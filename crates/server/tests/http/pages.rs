@@ -55,6 +55,8 @@ fn health_and_metrics_are_reported() {
         "jeton_reads_total 1",
         "jeton_connections{protocol=\"http\"} 1",
         "jeton_http_requests_total 7",
+        "jeton_client_memory_bytes 0",
+        "jeton_client_memory_closed_total 0",
         "jeton_storage_error 0",
         "jeton_maintenance_error 0",
         "jeton_operations_total{outcome=\"id-mismatch\"} 0",

@@ -1,20 +1,22 @@
 //! Limits, and clients that are slow, silent or do not read.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use jeton_server::{Metric, Options, resp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::client::{Client, TIMEOUT, words};
+use crate::client::{Client, TIMEOUT, show, words};
 use crate::server::{Server, eventually};
 
 /// Read timeout of the servers in these tests.
 const READ_TIMEOUT: Duration = Duration::from_millis(300);
 
 fn short_timeout_server() -> Server {
-    Server::with(Options { request_read_timeout: READ_TIMEOUT, ..Options::default() })
+    let options =
+        Options { request_read_timeout: READ_TIMEOUT, client_memory_max: 1 << 30, ..Options::default() };
+    Server::with(options)
 }
 
 /// Waits until the server closes the connection and returns the time it took.
@@ -95,6 +97,8 @@ fn queued_commands_are_bounded_in_bytes_and_keys() {
     for (request, reply) in [
         (format!("SET {{t}}a {}", "x".repeat(60_000)), "-ERR a transaction has at most 500000 bytes"),
         (format!("MGET{}", " {t}a".repeat(1000)), "-ERR a transaction names at most 4096 keys"),
+        // Small arguments need memory too.
+        (format!("SET {{t}}a{}", " EX 1".repeat(500)), "-ERR a transaction has at most 500000 bytes"),
     ] {
         assert_eq!(client.run("MULTI"), "OK");
         let refused = (0..20).map(|_| client.run(&request)).find(|reply| reply != "QUEUED");
@@ -204,6 +208,131 @@ fn clients_that_do_not_read_cost_little_memory() {
     assert_eq!(reply, "-ERR the reply is longer than 67108864 bytes: request fewer keys");
     let grown = most_resident_bytes().saturating_sub(before);
     assert!(grown < 250 << 20, "{} MiB more", grown >> 20);
+}
+
+/// Runs `request` on eight connections at the same time, which read nothing, and returns the memory that
+/// the process needed on top, other tests included.
+fn memory_of_eight_clients(server: &Server, request: &[u8]) -> usize {
+    let before = most_resident_bytes();
+    let serving: Vec<_> = (0..8)
+        .map(|_| {
+            let (client, stream) = tokio::io::duplex(16 << 20);
+            let serving = resp::serve_connection(server.service().clone(), stream, "peer".into());
+            (client, serving)
+        })
+        .collect();
+    server.block_on(async {
+        let tasks = serving.into_iter().map(|(mut client, serving)| async move {
+            let ended = tokio::spawn(serving);
+            client.write_all(request).await.unwrap();
+            client.shutdown().await.unwrap();
+            tokio::time::timeout(TIMEOUT, ended).await.expect("the connection is closed").unwrap();
+            drop(client);
+        });
+        futures_util::future::join_all(tasks).await;
+    });
+    most_resident_bytes().saturating_sub(before)
+}
+
+#[test]
+fn commands_with_many_arguments_cost_little_memory() {
+    let server = short_timeout_server();
+    let mut command = vec!["COMMAND", "INFO"];
+    command.resize(900_000, "GET");
+    let grown = memory_of_eight_clients(&server, &crate::client::command(&command));
+    assert!(grown < 400 << 20, "{} MiB more", grown >> 20);
+    let mut client = server.client();
+    let reply = show(&client.call(&command[..1025]));
+    assert_eq!(reply, "-ERR this command has at most 1024 arguments");
+    assert!(show(&client.call(&command[..1024])).starts_with('['));
+}
+
+#[test]
+fn large_replies_of_transactions_cost_little_memory() {
+    let server = short_timeout_server();
+    assert_eq!(server.client().run(&format!("SET {{t}}big {}", "x".repeat(65_536))), "OK");
+    let request = [words("MULTI"), words(&format!("MGET{}", " {t}big".repeat(4095))), words("EXEC")].concat();
+    let grown = memory_of_eight_clients(&server, &request);
+    assert!(grown < 250 << 20, "{} MiB more", grown >> 20);
+    let mut client = server.client();
+    client.send(&request);
+    let replies = [(); 3].map(|()| show(&client.read()));
+    assert_eq!(replies, ["OK", "QUEUED", "-ERR the reply is longer than 67108864 bytes: request fewer keys"]);
+    assert_eq!(client.run("GET {t}none"), "nil", "the connection stays open");
+}
+
+/// The start of a command with arguments of 512 KiB, without its end.
+fn partial_command(arguments: usize) -> Vec<u8> {
+    let mut command = format!("*{}\r\n", arguments + 1).into_bytes();
+    (0..arguments).for_each(|_| command.extend(format!("$524288\r\n{}\r\n", "x".repeat(512 << 10)).bytes()));
+    command
+}
+
+#[test]
+fn the_largest_connections_are_closed_at_the_budget() {
+    let server = Server::with(Options { client_memory_max: 64 << 20, ..Options::default() });
+    let memory = server.service().client_memory.clone();
+    let mut small = server.client();
+    let mut clients: Vec<_> = (0..12).map(|_| server.client()).collect();
+    for client in &mut clients {
+        // A client that is closed meanwhile may get a reset.
+        let _may_fail = client.stream.write_all(&partial_command(10));
+    }
+    eventually("enough are closed", || memory.closed() >= 3 && memory.charged() <= 64 << 20);
+    let mut open = 0;
+    for client in &mut clients {
+        client.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut reply = Vec::new();
+        match client.stream.read_to_end(&mut reply) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => open += 1,
+            _ => {
+                let reply = String::from_utf8(reply).unwrap();
+                assert!(reply.starts_with("-ERR closed: all clients together use more"), "{reply}");
+            }
+        }
+    }
+    assert_eq!(open + memory.closed(), 12);
+    assert_eq!(small.run("PING"), "PONG");
+    drop(clients);
+    eventually("nothing is charged", || memory.charged() == 0);
+}
+
+#[test]
+fn a_connection_above_its_limit_is_closed() {
+    let server = Server::with(Options { client_memory_max: 4 << 20, ..Options::default() });
+    let mut client = server.client();
+    client.send(b"PING\r\n");
+    client.send(&partial_command(3));
+    assert_eq!(client.read_raw(), b"+PONG\r\n");
+    let reply = show(&client.read());
+    assert!(reply.starts_with("-ERR closed: this connection needs "), "{reply}");
+    assert_eq!(client.read_to_end(), b"");
+    assert_eq!(server.service().client_memory.closed(), 1);
+    // A reply that would be too large is an error.
+    let mut client = server.client();
+    assert_eq!(client.run(&format!("SET {{t}}big {}", "x".repeat(65_536))), "OK");
+    client.check(&format!(
+        "MGET{} => -ERR the reply is longer than 262144 bytes: request fewer keys
+         CONFIG GET client_memory_max => [\"client_memory_max\" \"4194304\"]
+         CONFIG GET maxmemory-clients => [\"maxmemory-clients\" \"4194304\"]",
+        " {t}big".repeat(300)
+    ));
+}
+
+#[test]
+fn idle_connections_release_large_buffers() {
+    let (server, mut client) = Server::with_client();
+    let memory = &server.service().client_memory;
+    assert_eq!(client.run(&format!("SET {{t}}big {}", "x".repeat(65_536))), "OK");
+    let large = partial_command(9);
+    client.send(&large);
+    eventually("the buffer is charged", || memory.charged() > 4 << 20);
+    client.send(b"$1\r\na\r\n");
+    assert!(show(&client.read()).starts_with("-ERR unknown command"));
+    assert!(client.run(&format!("MGET{}", " {t}big".repeat(200))).len() > 12 << 20);
+    assert_eq!(client.run(&format!("EXISTS{}", " {t}big".repeat(20_000))), "20000");
+    eventually("the buffers are released", || memory.charged() < 200 << 10);
+    assert_eq!(client.run("PING"), "PONG");
 }
 
 /// Peak memory of this process, other tests included.
