@@ -160,7 +160,7 @@ fn sequenced_ids_of_a_session() {
 #[test]
 fn many_counters_under_one_id() {
     let (mut server, mut client) = Server::with_any();
-    // All changes or none, in one table and partition.
+    // All changes or none, in one table, with one hash tag.
     client.check(
         "JMADD ID 1 any/{t}a 1 any/{t}b -2 any/{t}a 3 => [[1 -2 4] applied]
          JMADD ID 1 any/{t}a 1 any/{t}b -2 any/{t}a 3 => [[1 -2 4] replayed]
