@@ -184,6 +184,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_errors_of_operations_with_an_id_mention_it() {
+        for error in [EngineError::Busy("too many requests"), EngineError::Closed] {
+            let [without, with] = [engine_error(&error), engine_error_with_id(&error)];
+            assert!(
+                !without.contains(" id") && with.ends_with("retry with the same id"),
+                "{without}; {with}"
+            );
+            assert_eq!(without.split(' ').next(), with.split(' ').next());
+        }
+        assert!(
+            !OUTCOME_UNKNOWN.contains(" id") && OUTCOME_UNKNOWN_RETRY.ends_with("retry with the same id")
+        );
+    }
+
+    #[test]
     fn unknown_command_error_matches_redis() {
         let text = unknown_command(b"foo", [&b"a"[..], b"b"].into_iter());
         assert_eq!(text, "ERR unknown command 'foo', with args beginning with: 'a' 'b' ");
