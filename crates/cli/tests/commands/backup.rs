@@ -92,7 +92,9 @@ fn stores_and_backups_are_private() {
     has(&ended.err, &["data (mode 755)"]);
     let restored = run_in(folder.path(), &[], &["restore", "copy", "again"]);
     assert_eq!(restored.code, Some(0), "{}", restored.err);
-    ["data", "copy", "again"].map(|name| is_private(&folder.path().join(name)));
+    for name in ["data", "copy", "again"] {
+        is_private(&folder.path().join(name));
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::outcome_body::Outcome;
 use super::problem::{ErrorCode, HttpResult, Problem};
 use super::query::Query;
 use super::request_context::{RequestContext, decoded};
+use super::routes::not_allowed;
 use super::settings::durability_name;
 use super::{json, list_counters};
 use crate::Service;
@@ -118,6 +119,12 @@ async fn read(request: &RequestContext, table: &Table, cells: &[Cell]) -> Result
     Ok(cells.iter().zip(values).map(|(cell, value)| Counter::new(table, cell, value)).collect())
 }
 
+/// The row and the verb in the last segment of a path. The colon is not encoded: rows may contain colons.
+pub fn verb(segment: &str) -> Option<(&str, ChangeKind)> {
+    let (row, verb) = segment.rsplit_once(':')?;
+    Some((row, ChangeKind::ALL.into_iter().find(|known| known.name() == verb)?))
+}
+
 /// Changes a cell, once.
 ///
 /// The verb `add` adds to a counter and requires the right `add`. The others require the right `admin`: `set`
@@ -125,22 +132,19 @@ async fn read(request: &RequestContext, table: &Table, cells: &[Cell]) -> Result
 /// counter. Requests with the same id count once, and every retry gets the first result, marked `replayed`.
 /// `min` and `max` bound a sum: a refusal is a result too (`applied: false`) and is stored like any other.
 #[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:{verb}", operation_id = "changeCounter", tag = "counters", request_body = ChangeBody,
+    post, path = "/v1/tables/{table}/counters/{row}:{verb}", operation_id = "changeCounter", tag = "counters",
+    request_body(content = ChangeBody, example = json!({"delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"})),
     params(
         ("table" = String, Path, description = "The table."),
-        ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
+        ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F, a colon %3A."),
         ("verb" = ChangeKind, Path, description = "The kind of change."),
         ("Idempotency-Key" = Option<String>, Header, description = "The id, as a string in quotes (draft-ietf-httpapi-idempotency-key-header-06)."),
     ),
     responses((status = 200, body = Outcome, description = "The outcome. A replay has the header `Idempotency-Replayed: true`."))
 )]
 pub async fn post(mut request: RequestContext) -> HttpResult {
-    // The last colon that is not encoded, because rows may contain colons.
     let last = request.raw_part(4).to_owned();
-    let found = last
-        .rsplit_once(':')
-        .and_then(|(row, verb)| Some((row, ChangeKind::ALL.into_iter().find(|known| known.name() == verb)?)));
-    let Some((row, verb)) = found else {
+    let Some((row, verb)) = verb(&last) else {
         let detail = "the path of a change ends with :add, :set, :reset, :delete or :put";
         return Err(Problem::new(ErrorCode::NotFound, detail));
     };
@@ -160,11 +164,15 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
 #[utoipa::path(
     get, path = "/v1/tables/{table}/counters/{row}", operation_id = "readCounter", tag = "counters",
     params(("table" = String, Path, description = "The table."),
-        ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
+        ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F, a colon %3A."),
         ("column" = Option<String>, Query, description = "The column, as family:qualifier.")),
     responses((status = 200, body = Counter, description = "The content of the cell."))
 )]
 pub async fn get(request: RequestContext) -> HttpResult {
+    if verb(request.raw_part(4)).is_some() {
+        // A row with this text is written with %3A.
+        return Ok(not_allowed(&request.parts.method, request.parts.uri.path()));
+    }
     let table = request.table(Right::Read)?;
     request.spend(1)?;
     let query = request.query(&["column"])?;

@@ -3,26 +3,35 @@
 use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::authenticate;
 use super::state::App;
 use super::{json, metrics_text};
 
+#[derive(Serialize, ToSchema)]
+#[schema(example = json!({"status": "ready"}))]
+pub struct HealthBody {
+    /// alive or ready.
+    status: &'static str,
+}
+
 /// Reports that the server is running.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "isAlive", tag = "status",
-    responses((status = 200, body = String, content_type = "application/json", description = "The server is running."))
+    responses((status = 200, body = HealthBody, description = "The server is running."))
 )]
 pub async fn alive() -> Response {
-    json::ok(&serde_json::json!({"status": "alive"}))
+    json::ok(&HealthBody { status: "alive" })
 }
 
 /// Reports whether the server accepts writes.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "isReady", tag = "status",
     responses(
-        (status = 200, body = String, content_type = "application/json", description = "The server accepts writes."),
+        (status = 200, body = HealthBody, description = "The server accepts writes."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json",
             description = "The server does not accept writes; the detail has the reason."))
 )]
@@ -31,7 +40,7 @@ pub async fn ready(State(app): State<App>) -> Response {
         return Problem::new(ErrorCode::NotReady, "the server is shutting down").into_response();
     }
     match app.service.engine.stats().last_error {
-        None => json::ok(&serde_json::json!({"status": "ready"})),
+        None => json::ok(&HealthBody { status: "ready" }),
         Some(error) => Problem::new(ErrorCode::NotReady, error).into_response(),
     }
 }

@@ -4,13 +4,16 @@
 
 use std::sync::LazyLock;
 
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use jeton_core::rfc3339;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, Ref, ResponseBuilder};
 
 use super::problem::{ErrorCode, ProblemBody};
+use super::state::App;
 use super::{
     backup, batch, branches, counters, events, health, import, operations, tables, transactions, watch,
 };
@@ -75,19 +78,42 @@ impl utoipa::Modify for Problems {
         let response = ResponseBuilder::new().description(text).content("application/problem+json", content);
         let components = description.components.get_or_insert_with(Default::default);
         components.responses.insert("Problem".into(), response.build().into());
-        for item in description.paths.paths.values_mut() {
+        for (path, item) in &mut description.paths.paths {
             let methods = [&mut item.get, &mut item.put, &mut item.post];
             for operation in methods.into_iter().flatten() {
-                let problem = Ref::from_response_name("Problem");
-                operation.responses.responses.insert("default".into(), problem.into());
+                let is_write = operation.request_body.is_some();
+                for status in statuses(path, is_write).chain(["default"]) {
+                    let problem = Ref::from_response_name("Problem");
+                    operation.responses.responses.entry(status.into()).or_insert(problem.into());
+                }
             }
         }
     }
 }
 
-/// `GET /openapi.json`.
-pub async fn get() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+/// The statuses of the problems of an operation.
+fn statuses(path: &str, has_body: bool) -> impl Iterator<Item = &'static str> {
+    let groups: [(bool, &[&str]); 6] = [
+        (true, &["400", "403", "421", "431"]),
+        (path.starts_with("/v1/"), &["401", "409", "415", "429", "503"]),
+        (path.starts_with("/v1/") || path == "/metrics", &["500"]),
+        (path.contains('{') || path.starts_with("/v1/transactions") || path == "/v1/watch", &["404"]),
+        (path.ends_with("/counters/{row}"), &["405"]),
+        (has_body, &["410", "413", "422"]),
+    ];
+    groups.into_iter().filter(|(applies, _)| *applies).flat_map(|(_, statuses)| statuses).copied()
+}
+
+/// The times of the examples: that of the ids, and the other.
+const EXAMPLE_TIMES: [&str; 2] = ["01890a5d-ac96", "2026-11-16T07:40:12"];
+
+/// `GET /openapi.json`. The examples have the present time: an id with another is expired.
+pub async fn get(State(app): State<App>) -> Response {
+    let millis = app.service.millis();
+    let (id, time) = (format!("{:012x}", millis), rfc3339::format(millis));
+    let text = TEXT.replace(EXAMPLE_TIMES[0], &format!("{}-{}", &id[..8], &id[8..]));
+    let text = text.replace(EXAMPLE_TIMES[1], &time[..EXAMPLE_TIMES[1].len()]);
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 #[cfg(test)]

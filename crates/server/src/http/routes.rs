@@ -5,7 +5,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
@@ -63,9 +63,20 @@ async fn not_found(request: Request) -> Problem {
     Problem::new(ErrorCode::NotFound, detail)
 }
 
-async fn method_not_allowed(request: Request) -> Problem {
-    let detail = format!("{} does not support {}", request.uri().path(), request.method());
-    Problem::new(ErrorCode::MethodNotAllowed, detail)
+async fn method_not_allowed(request: Request) -> Response {
+    not_allowed(request.method(), request.uri().path())
+}
+
+/// The response to a method that a path does not support.
+pub fn not_allowed(method: &Method, path: &str) -> Response {
+    let detail = format!("{path} does not support {method}");
+    let mut response = Problem::new(ErrorCode::MethodNotAllowed, detail).into_response();
+    // Reads and changes of a counter have one route, and each path supports only one of them.
+    if let Some((_, row)) = path.split_once("/counters/") {
+        let methods = if counters::verb(row).is_some() { "POST" } else { "GET,HEAD" };
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    }
+    response
 }
 
 /// Checks the length of the head. The HTTP library checks it only when its buffer is full.

@@ -180,9 +180,9 @@ fn acknowledged(request: &RequestContext, id: RequestId) -> Result<Option<u32>, 
 /// Parses a session with an optional sequence number, which defaults to 0.
 fn parse_id(text: &str) -> Result<RequestId, Problem> {
     let (session, sequence) = text.split_once(':').unwrap_or((text, "0"));
-    let digits: String = session.chars().filter(|letter| *letter != '-').collect();
+    let digits = session.replace('-', "");
     let are_digits = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_uuid = are_digits && (session.len() == 32 || session.len() == 36);
+    let is_uuid = are_digits && (session.len() == 32 || session == with_dashes(&digits));
     let session = u128::from_str_radix(&digits, 16).ok().filter(|_| is_uuid);
     let is_number = !sequence.is_empty() && sequence.bytes().all(|byte| byte.is_ascii_digit());
     let sequence = sequence.parse().ok().filter(|_| is_number);
@@ -200,19 +200,24 @@ fn parse_id(text: &str) -> Result<RequestId, Problem> {
 fn parse_dated_id(text: &str) -> Result<RequestId, Problem> {
     let id = parse_id(text)?;
     let (version, variant) = (id.session >> 76 & 0xf, id.session >> 62 & 0b11);
-    if (version, variant) != (7, 0b10) {
-        let detail =
-            format!("the id is a UUID of version {version}; it must be of version 7, which has a date");
-        return Err(Problem::new(ErrorCode::IdInvalid, detail));
-    }
-    Ok(id)
+    let found = match (version, variant) {
+        (7, 0b10) => return Ok(id),
+        (_, 0b10) => format!("a UUID of version {version}"),
+        _ => "not a UUID of the variant of RFC 9562".to_owned(),
+    };
+    let detail = format!("the id is {found}; it must be a UUID of version 7, which has a date");
+    Err(Problem::new(ErrorCode::IdInvalid, detail))
 }
 
 /// The id in the form that clients send; the sequence number 0 is omitted.
 pub fn id_text(id: RequestId) -> String {
-    let digits = format!("{:032x}", id.session);
-    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-");
+    let parts = with_dashes(&format!("{:032x}", id.session));
     if id.sequence == 0 { parts } else { format!("{parts}:{}", id.sequence) }
+}
+
+/// 32 digits as a UUID.
+fn with_dashes(digits: &str) -> String {
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 fn outcome_unknown(detail: &str) -> Problem {
@@ -259,9 +264,17 @@ mod tests {
             "01890a5d-ac96-774b-bcce-b302099a8057:4294967296",
             "01890a5d-ac96-774b-bcce-b302099a8057:+1",
             "0189-0a5dac96774bbcceb302099a8057",
+            "0189-0a5dac96774bbcce-b302099a-80-57",
+            "01890a5dac96774bbcceb302099a8057----",
             "+1890a5dac96774bbcceb302099a8057",
         ] {
             assert!(parse_dated_id(wrong).is_err(), "{wrong}");
+        }
+        for (wrong, detail) in [
+            ("01890a5d-ac96-474b-bcce-b302099a8057", "a UUID of version 4;"),
+            ("01890a5d-ac96-774b-3cce-b302099a8057", "not a UUID of the variant"),
+        ] {
+            assert!(parse_dated_id(wrong).unwrap_err().detail.contains(detail), "{wrong}");
         }
     }
 }

@@ -87,6 +87,11 @@ impl Client {
 
     pub fn receive(&mut self) -> Reply {
         let mut reply = self.head();
+        self.read_body(&mut reply);
+        reply
+    }
+
+    pub fn read_body(&mut self, reply: &mut Reply) {
         if let Some(length) = reply.header("content-length") {
             reply.body = vec![0; length.parse().unwrap()];
             self.stream.read_exact(&mut reply.body).unwrap();
@@ -99,7 +104,6 @@ impl Client {
                 reply.body.extend_from_slice(&chunk);
             }
         }
-        reply
     }
 
     pub fn call(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
