@@ -15,6 +15,7 @@ use jeton_engine::Ask;
 use super::command_table::CommandSpec;
 use super::keyspace::integer;
 use super::multi_step::delete;
+use super::pipeline::BATCH_READS_MAX;
 use super::reply::{self, Reply, SYNTAX};
 use super::session::Session;
 use crate::service::{Service, read_value};
@@ -172,11 +173,14 @@ async fn page(
     let last = if cells.len() < limit { None } else { cells.last().cloned() };
     // Only cells without a column are keys.
     cells.retain(|cell| cell.row_and_column().1.is_empty());
-    let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
     let mut present = Vec::with_capacity(cells.len());
-    for (cell, response) in cells.into_iter().zip(service.submit_batch(reads).await) {
-        if read_value(response).map_err(reply::engine_error)?.is_some() {
-            present.push(cell);
+    for cells in cells.chunks(BATCH_READS_MAX) {
+        let _reserved = service.client_memory.reserve_reads(cells.len()).await;
+        let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
+        for (cell, response) in cells.iter().zip(service.submit_batch(reads).await) {
+            if read_value(response).map_err(reply::engine_error)?.is_some() {
+                present.push(cell.clone());
+            }
         }
     }
     Ok((present, last))
