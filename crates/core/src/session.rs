@@ -457,12 +457,13 @@ mod tests {
         fn submit(&mut self, table: TableId, name: &str, seq: u64, values: usize) -> SessionLookup {
             self.now += 1;
             let (now, client) = (Timestamp::from_millis(self.now), Client { table, name: name.into() });
-            let found = self.sessions.lookup(&client, START, seq, u64::MAX, now);
+            let number = (seq, IdKey(1));
+            let found = self.sessions.lookup(&client, START, number, u64::MAX, now);
             if found == SessionLookup::New {
                 let values = Values::from_vec(vec![Some(1); values]);
                 let answer = OperationResult { applied: true, slot: 1, millis: self.now, values };
                 let record = DedupRecord { payload: PayloadHash(1), answer };
-                self.sessions.record(client, START, seq, record, LEASE, now).unwrap();
+                self.sessions.record(client, START, number, record, LEASE, now).unwrap();
                 self.sessions.evict_for(table);
             }
             let largest = self.sessions.used.values().sum::<usize>();

@@ -60,7 +60,9 @@ fn a_store_of_another_version_does_not_open() {
         let scenario = Scenario::new();
         let bytes = [&[version][..], &SECRET].concat();
         scenario.log.put_blob("store", &Blob { version: 1, bytes: bytes.clone().into() }).unwrap();
-        let Err(error) = find(&*scenario.log, &scenario.stores, &[], || SECRET) else { panic!("it opened") };
+        let Err(error) = find(&*scenario.log, &scenario.stores, &[], usize::MAX, || SECRET) else {
+            panic!("it opened")
+        };
         assert!(error.to_string().contains(&format!("has version {version}")), "{error}");
         assert!(error.to_string().contains(advice), "{error}");
         assert_eq!(scenario.log.get_blob("store").unwrap().unwrap().bytes, bytes);

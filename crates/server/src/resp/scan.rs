@@ -17,6 +17,7 @@ use super::command_table::CommandSpec;
 use super::glob::Glob;
 use super::keyspace::integer;
 use super::multi_step::delete;
+use super::pipeline::BATCH_READS_MAX;
 use super::reply::{self, Reply, SYNTAX};
 use super::session::Session;
 use super::turn::Turn;
@@ -191,7 +192,8 @@ async fn page(
     // Only cells without a column are keys.
     cells.retain(|cell| cell.row_and_column().1.is_empty());
     let mut present = Vec::with_capacity(cells.len());
-    for cells in cells.chunks(STRIDE) {
+    for cells in cells.chunks(BATCH_READS_MAX) {
+        let _reserved = service.client_memory.reserve_reads(cells.len()).await;
         let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
         for (cell, response) in cells.iter().zip(service.submit_batch(reads).await) {
             if read_value(response).map_err(reply::engine_error)?.is_some() {
