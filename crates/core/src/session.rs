@@ -503,7 +503,10 @@ mod tests {
         scenario.now += SESSION_IDLE_MIN.as_millis() as u64 + 1;
         let client = Client { table: ATTACKED, name: "late".into() };
         let now = Timestamp::from_millis(scenario.now);
-        assert_eq!(scenario.sessions.lookup(&client, START + 9, 1, u64::MAX, now), SessionLookup::New);
+        assert_eq!(
+            scenario.sessions.lookup(&client, START + 9, (1, IdKey(1)), u64::MAX, now),
+            SessionLookup::New
+        );
         let others = scenario.sessions.used[&OTHER];
         scenario.submit(ATTACKED, "late", 1, 1);
         assert_eq!(scenario.sessions.used[&OTHER], others);
@@ -514,7 +517,7 @@ mod tests {
         let mut scenario = Scenario::new();
         scenario.submit(OTHER, "small", 1, 1);
         for client in 0..40 {
-            for seq in 1..=SESSION_WINDOW {
+            for seq in 1..=SESSION_WINDOW as u64 {
                 scenario.submit(ATTACKED, &format!("{client:04}"), seq, 256);
             }
         }
@@ -531,7 +534,7 @@ mod tests {
         let now = Timestamp::from_millis(START);
         for client in 0..SESSIONS_MAX + 10 {
             let client = Client { table: ATTACKED, name: format!("{client}").into() };
-            sessions.record(client, START, 1, record.clone(), LEASE, now).unwrap();
+            sessions.record(client, START, (1, IdKey(1)), record.clone(), LEASE, now).unwrap();
         }
         assert_eq!(sessions.len(), SESSIONS_MAX + 10);
         sessions.evict_for(ATTACKED);

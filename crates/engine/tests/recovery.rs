@@ -13,7 +13,7 @@ use jeton_core::{
     Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, OpId, Operation,
     OperationDecision, OperationResult, Secret, TableId, TableSettings, Timestamp, Value, Values, log_entry,
 };
-use jeton_engine::{BlobStore, Engine, EngineError, OperationOutcome, Options, find, replay_log};
+use jeton_engine::{Engine, EngineError, OperationOutcome, Options, find, replay_log};
 use jeton_wal::{Batch, Blob, LogId, Slot};
 
 const ROWS: u64 = 100;

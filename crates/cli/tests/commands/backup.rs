@@ -72,10 +72,10 @@ fn a_running_server_makes_the_backup() {
 
 /// Asserts that only the owner can use a directory and all that is in it.
 fn is_private(path: &Path) {
-    let mode = std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let mode = std::fs::metadata(path).expect("it exists").permissions().mode() & 0o7777;
     assert_eq!(mode & 0o077, 0, "{} has mode {mode:03o}", path.display());
     for entry in std::fs::read_dir(path).into_iter().flatten() {
-        is_private(&entry.unwrap().path());
+        is_private(&entry.expect("it is listed").path());
     }
 }
 

@@ -4,8 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use jeton_wal::Wal;
 use jeton_wal::disk::{RealDisk, private_folder};
-use jeton_wal::{Journal, Wal};
 
 use super::harness::options;
 
