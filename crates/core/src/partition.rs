@@ -189,7 +189,9 @@ impl Partition {
         let (Some(id), Some(key)) = (operation.id(), hashes.key) else {
             return match settings.without_id {
                 MissingIdPolicy::Refuse => Ok(Verdict::Rejected(Rejection::IdRequired)),
-                MissingIdPolicy::AtMostOnce | MissingIdPolicy::RespOnly => evaluate(step, operation, DedupLocation::None, reader),
+                MissingIdPolicy::AtMostOnce | MissingIdPolicy::RespOnly => {
+                    evaluate(step, operation, DedupLocation::None, reader)
+                }
             };
         };
         if !settings.formats.contains(id.format()) {

@@ -9,7 +9,8 @@ fn certificate(folder: &Path, name: &str) {
     std::fs::write(folder.join(format!("{name}.pem")), made.cert.pem()).expect("it is written");
     let key = folder.join(format!("{name}.key"));
     std::fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
-    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode is set");
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("its mode is set");
 }
 
 #[test]
