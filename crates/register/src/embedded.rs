@@ -75,11 +75,7 @@ pub enum OpenError {
     Read(#[from] jeton_wal::Error),
     /// An entry of the wal is not one of registers.
     #[error("{at}: entry {slot} of the log of registers: {why}")]
-    Entry {
-        at: Location,
-        slot: Slot,
-        why: &'static str,
-    },
+    Entry { at: Location, slot: Slot, why: &'static str },
 }
 
 impl OpenError {

@@ -20,10 +20,7 @@ pub enum Error {
     Invalid(String),
     /// The requested slots are trimmed.
     #[error("{log} is trimmed up to {through}")]
-    Trimmed {
-        log: LogId,
-        through: Slot,
-    },
+    Trimmed { log: LogId, through: Slot },
     /// Stored bytes are not what was written. The message names the file and the offset.
     #[error("damaged: {0}")]
     Damaged(String),

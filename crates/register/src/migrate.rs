@@ -32,10 +32,7 @@ pub enum MigrateError {
     Write(#[from] Error),
     /// A directory cannot be used.
     #[error("{path}: {source}")]
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 /// The result of a conversion.

@@ -24,16 +24,9 @@ pub enum OldRecord<'a> {
         moved: bool,
     },
     /// The registers of a log up to `trimmed` are trimmed.
-    Trim {
-        log: OldLog,
-        trimmed: Slot,
-        last: Slot,
-    },
+    Trim { log: OldLog, trimmed: Slot, last: Slot },
     /// All logs of a kind with ids below this one are retired.
-    Retired {
-        kind: u8,
-        below: u128,
-    },
+    Retired { kind: u8, below: u128 },
 }
 
 /// Visits all records of registers in the order in which they were written. Changes nothing. The caller holds the lock of the

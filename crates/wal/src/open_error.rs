@@ -36,18 +36,13 @@ pub enum OpenError {
     #[error(
         "{file} holds registers of transactions in format version 2; stop the server and convert them with `jeton migrate`"
     )]
-    OldRegisters {
-        file: String,
-    },
+    OldRegisters { file: String },
     /// The options contradict the limits.
     #[error("{0}")]
     Options(String),
     /// The disk failed.
     #[error("{what}: {source}")]
-    Io {
-        what: String,
-        source: io::Error,
-    },
+    Io { what: String, source: io::Error },
 }
 
 impl OpenError {
