@@ -199,19 +199,14 @@ mod tests {
         disk.set_free_space(Some(1 << 16));
         let (mut journal, _) = Journal::open(disk.clone(), jeton_wal::Options::small(1 << 16)).unwrap();
         runtime.block_on(journal.append(&[Record::Truncate(1), Record::Truncate(2)])).unwrap();
-        // All of the log's space, including the headroom for trims.
-        let mut reserved = Vec::new();
-        for bytes in [1 << 13, 1 << 8, 1] {
-            while let Ok(reservation) = journal.wal.reserve_headroom(1, bytes, 0) {
-                reserved.push(reservation);
-            }
-        }
+        // Trims of another log use all space, including the headroom.
+        let full = (1..).find_map(|slot| journal.wal.trim(&[(LogId(1), Slot(slot))]).err());
+        assert!(matches!(full, Some(Error::Busy(_) | Error::Full(_))), "{full:?}");
         let _context = runtime.enter();
         let mut trim = pin!(journal.trim_before(2));
         let refused = trim.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(refused, Poll::Pending), "{refused:?}");
         disk.set_free_space(None);
-        drop(reserved);
         runtime.block_on(trim).unwrap();
         assert_eq!(journal.wal.extent(STREAM).unwrap().trimmed, Slot(1));
     }

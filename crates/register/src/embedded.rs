@@ -207,7 +207,8 @@ impl<D: Disk> EmbeddedRegisters<D> {
     }
 
     fn write_now(&self, batch: &Batch, permit: WritePermit) -> Result<(Vec<WriteResult>, DurableAt), Error> {
-        self.limits.check(batch)?;
+        // The wal limits the size of the whole batch.
+        self.limits.check_writes(batch)?;
         // The append must not fail after the registers in memory have changed.
         let bytes = entry_bytes(batch.len(), batch.value_bytes());
         let reservation = match permit.into_reserved::<Reservation>() {

@@ -83,6 +83,11 @@ impl Limits {
     /// [`Error::TooLarge`] or [`Error::Invalid`] if the batch can never be written.
     pub fn check(&self, batch: &Batch) -> Result<(), Error> {
         self.check_batch(batch.len(), batch.value_bytes())?;
+        self.check_writes(batch)
+    }
+
+    /// As [`Limits::check`], without the size of the whole batch.
+    pub fn check_writes(&self, batch: &Batch) -> Result<(), Error> {
         for (log, slot, value) in batch.iter() {
             if value.len() > self.value_bytes_max {
                 let (len, max) = (value.len(), self.value_bytes_max);

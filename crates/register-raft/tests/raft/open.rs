@@ -66,7 +66,7 @@ fn requests_of_an_isolated_member_name_the_reason() {
     cluster.start(2);
     cluster.start(3);
     let mut settings = cluster.settings(1);
-    settings.secret = Secret::new("another secret");
+    settings.secret = Secret::new("another secret of the tests");
     // Members 2 and 3 have each other's address.
     let [_, two, three] = &mut settings.members[..] else { panic!("three members") };
     three.address = cluster.settings(2).members[1].address;
@@ -78,7 +78,7 @@ fn requests_of_an_isolated_member_name_the_reason() {
     assert!(why.contains("it is not member 2") && why.contains("it is not member 3"), "{why}");
     drop(member);
     settings = cluster.settings(1);
-    settings.secret = Secret::new("another secret");
+    settings.secret = Secret::new("another secret of the tests");
     let member = RaftRegisters::open(settings.clone()).unwrap();
     let failed = block_on(member.extent(LOG)).unwrap_err();
     let Error::Unavailable(why) = &failed else { panic!("{failed:?}") };

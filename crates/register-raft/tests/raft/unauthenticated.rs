@@ -53,7 +53,7 @@ fn member_with_another_secret_is_not_admitted() {
     cluster.await_whole();
     cluster.crash(3);
     let mut settings = cluster.settings(3);
-    settings.secret = Secret::new("another secret");
+    settings.secret = Secret::new("another secret of the tests");
     let outsider = RaftRegisters::open(settings).unwrap();
     let member = cluster.member(1);
     for slot in 1..=20 {
