@@ -39,7 +39,7 @@ fn bodies() -> replay::Seeds {
             "add-keyed",
             keyed("/v1/tables/every/counters/a:add", r#""opaque:an id""#, r#"{"delta":9223372036854775807}"#),
         ),
-        ("add-without-id", to("/v1/tables/default/counters/a:add", "json", r#"{"delta":0}"#)),
+        ("add-without-id", counter("add", r#"{"delta":0}"#)),
         ("set", counter("set", r#"{"value":100,"id":"opaque:\u00fc"}"#)),
         ("put", counter("put", r#"{"base64":"Ynl0ZXM=","column":"f:b"}"#)),
         ("put-text", counter("put", r#"{"text":"blue","id":"opaque:2"}"#)),
