@@ -21,8 +21,8 @@ pub(crate) const EXPECTED_PER_SECOND: u64 = 100;
 /// Bound on the number of Algorithm 3's filters, which would otherwise keep doubling.
 pub(crate) const FILTERS_MAX: usize = 1024;
 
-/// 8 filters of 30 000 bits, 10 hash functions, 9 s: `(N + 1) t` is 63 s, and in steady state at the expected load
-/// the exact false-positive rate is half the target.
+/// 8 filters of 30 000 bits, 10 hash functions, 9 s: `(N + 1) t` is 63 s, and in steady state at the expected
+/// load the exact false-positive rate is half the target.
 const PAPER: paper_filter::Settings =
     paper_filter::Settings { bits: 30_000, hashes: 10, filters: 8, period: Duration::from_secs(9) };
 

@@ -12,7 +12,8 @@ use crate::schedule::{Bursts, basic};
 
 pub(crate) const TITLE: &str = "Fig. 8: optimised against simple membership check";
 
-/// Ids, then the rates of the optimised and of the simple check in the authors' CSV (prototype, `Results/Paper`).
+/// Ids, then the rates of the optimised and of the simple check in the authors' CSV (prototype,
+/// `Results/Paper`).
 const AUTHORS: [(u64, f64, f64); 6] = [
     (100, 1.54387e-6, 1.54387e-6),
     (200, 2.5e-5, 6e-5),

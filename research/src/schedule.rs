@@ -1,5 +1,5 @@
-//! The insertion schedules of the authors' prototype (github.com/rajath26/FBFPrototype, `Driver.cpp`), in virtual
-//! time.
+//! The insertion schedules of the authors' prototype (github.com/rajath26/FBFPrototype, `Driver.cpp`), in
+//! virtual time.
 //!
 //! Ids arrive in bursts: a whole batch at one instant, every two seconds, the first after two seconds. If a
 //! refresh and a burst coincide, the refresh comes first. Measurements follow the last burst.

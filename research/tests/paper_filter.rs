@@ -69,7 +69,8 @@ fn generations(history: &[Op]) -> Vec<HashSet<u64>> {
     all
 }
 
-/// Whether filter `index` holds the id, on the level of sets: it was open for generations `index` and `index - 1`.
+/// Whether filter `index` holds the id, on the level of sets: it was open for generations `index` and `index
+/// - 1`.
 fn holds(generations: &[HashSet<u64>], index: usize, number: u64) -> bool {
     let in_generation = |g: usize| generations.get(g).is_some_and(|ids| ids.contains(&number));
     in_generation(index) || (index > 0 && in_generation(index - 1))
@@ -255,8 +256,9 @@ fn all_ids_expire_after_one_refresh_per_filter() {
     assert_eq!(filter.expected_fpr(Estimate::Equation3), 0.0);
 }
 
-/// The else-if chain of Algorithm 2: retention is one period short, and an id of age `N t + x t` is missed with
-/// probability `x`, because that is the share of insertion times within a period that are already past the pair.
+/// The else-if chain of Algorithm 2: retention is one period short, and an id of age `N t + x t` is missed
+/// with probability `x`, because that is the share of insertion times within a period that are already past
+/// the pair.
 #[test]
 fn printed_check_loses_live_ids_and_text_check_none() {
     for pasts in [2u32, 4, 10] {
@@ -347,15 +349,16 @@ fn the_simple_checks_formula_is_measured() {
 
 #[test]
 fn the_formulas_give_the_authors_numbers() {
-    // Prototype's CSV for Fig. 10: 300 ids in one burst, 6250 bits, 5 hashes; Fig. 9: 300 ids in bursts of 75.
+    // Prototype's CSV for Fig. 10: 300 ids in one burst, 6250 bits, 5 hashes; Fig. 9: 300 ids in bursts of
+    // 75.
     assert!((bloom_fpr(6250, 5, 300) / 4.42271e-4 - 1.0).abs() < 1e-5);
     assert!((equation3(6250, 5, &[150, 300, 150]) / 3.69864e-5 - 1.0).abs() < 1e-5);
     assert_eq!(equation3(6250, 5, &[]), 0.0);
     assert_eq!(equation3(6250, 5, &[100, 100]), 0.0);
 }
 
-/// Algorithm 1 skips what tests positive. A tiny filter forces false positives; the skipped ids are gone when the
-/// ids they collided with are, well before the promised age. The unconditional insert keeps all of them.
+/// Algorithm 1 skips what tests positive. A tiny filter forces false positives; the skipped ids are gone when
+/// the ids they collided with are, well before the promised age. The unconditional insert keeps all of them.
 #[test]
 fn the_guard_loses_live_ids_after_false_positives() {
     let lost = |guarded: bool| {
@@ -409,7 +412,8 @@ fn another_key_gives_other_false_positives_at_the_same_rate() {
     assert!(common * 20 < a.len(), "{common} of {} false positives are the same under another key", a.len());
 }
 
-/// t = 5 s: insert at 4.9 s, refreshes at 5 and 10 s, grow at 10.5 s. A retry at 10.6 s, 5.7 s old, is applied again.
+/// t = 5 s: insert at 4.9 s, refreshes at 5 and 10 s, grow at 10.5 s. A retry at 10.6 s, 5.7 s old, is
+/// applied again.
 #[test]
 fn growing_loses_a_live_id_that_was_found_just_before() {
     let mut filter = filter(6250, 5, 3, 5.0);

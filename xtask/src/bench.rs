@@ -1,4 +1,5 @@
-//! `cargo xtask bench NAME`: runs a benchmark. With `--markdown` it also writes the output to `docs/bench/NAME.md`.
+//! `cargo xtask bench NAME`: runs a benchmark. With `--markdown` it also writes the output to
+//! `docs/bench/NAME.md`.
 //!
 //! A benchmark is a command and never a test: on a loaded machine it would fail without a fault in the code.
 

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: fuzzes every parser of untrusted bytes.
 //!
-//! Not part of `test`: it needs a nightly compiler and time. Its findings are in `testing/fuzz/corpus`, and every
-//! test run replays them.
+//! Not part of `test`: it needs a nightly compiler and time. Its findings are in `testing/fuzz/corpus`, and
+//! every test run replays them.
 
 use anyhow::{Result, bail};
 
@@ -11,8 +11,8 @@ use crate::process::{cargo, run, succeeds};
 const TARGETS: &[&str] =
     &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot", "clock"];
 
-/// Options of the sanitizer. An input can request filters of any size, so a single allocation is limited: code that does not
-/// handle the failed allocation aborts, and that is a finding.
+/// Options of the sanitizer. An input can request filters of any size, so a single allocation is limited:
+/// code that does not handle the failed allocation aborts, and that is a finding.
 const SANITIZER: &str = "allocator_may_return_null=1:max_allocation_size_mb=64";
 
 /// Runs one target or all targets for the given seconds each: `fuzz [target|all] [seconds]`.

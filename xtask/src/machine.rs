@@ -1,6 +1,7 @@
 //! System packages that tests and benchmarks need, and how to install them on Debian.
 //!
-//! A new package for the tests is an entry in [`NEEDS`]. Packages that only a benchmark needs are in a list of their own.
+//! A new package for the tests is an entry in [`NEEDS`]. Packages that only a benchmark needs are in a list
+//! of their own.
 
 use std::path::Path;
 
@@ -43,7 +44,8 @@ const NEEDS: &[Need] = &[
     },
     // Replies are compared with those of Redis.
     REDIS,
-    // Participants of transactions. The tests start instances of their own; the services of the packages are not used.
+    // Participants of transactions. The tests start instances of their own; the services of the packages are
+    // not used.
     POSTGRESQL,
     Need {
         what: "MariaDB (`mariadbd`)",

@@ -39,8 +39,8 @@ pub fn debug_directory() -> PathBuf {
 /// A cargo command in the root of the repository.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = program("cargo", arguments);
-    // Cargo sets variables for the package `xtask`. If they were passed on, build scripts that watch them would run
-    // again each time.
+    // Cargo sets variables for the package `xtask`. If they were passed on, build scripts that watch them
+    // would run again each time.
     for (name, _) in env::vars_os() {
         if name
             .to_str()

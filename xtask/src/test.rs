@@ -11,9 +11,9 @@ use crate::{faults, machine, tidy};
 /// The loom tests, relative to the root.
 const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
 
-/// Prepares the machine and runs every test. The workspace's tests come last, so that the output ends with cargo's
-/// summary. All builds but loom's select the whole workspace: a package alone would get other features, and its
-/// dependencies would be built again.
+/// Prepares the machine and runs every test. The workspace's tests come last, so that the output ends with
+/// cargo's summary. All builds but loom's select the whole workspace: a package alone would get other
+/// features, and its dependencies would be built again.
 pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
@@ -25,8 +25,8 @@ pub fn test() -> Result<()> {
     run(&mut cargo(&["test", "--workspace"]))
 }
 
-/// A cargo command for the workspace of `research/`. It shares the target directory, and with it the dependencies that
-/// both workspaces have.
+/// A cargo command for the workspace of `research/`. It shares the target directory, and with it the
+/// dependencies that both workspaces have.
 pub fn research(arguments: &[&str]) -> Command {
     let (name, rest) = arguments.split_first().expect("callers name a cargo command");
     let place = ["--manifest-path", "research/Cargo.toml", "--target-dir", "target"];
@@ -46,8 +46,8 @@ fn mutations() -> Result<()> {
     run(&mut cargo(&["test", "--workspace", "--features", features, "--test", "mutations"]))
 }
 
-/// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target directory:
-/// otherwise each build would discard the other.
+/// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target
+/// directory: otherwise each build would discard the other.
 fn loom() -> Result<()> {
     if !root().join(LOOM_TESTS).exists() {
         eprintln!("loom: skipped, there is no {LOOM_TESTS}");

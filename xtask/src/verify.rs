@@ -1,4 +1,5 @@
-//! `cargo xtask verify` runs the checks of CI and changes no files; `cargo xtask fix` applies automatic fixes.
+//! `cargo xtask verify` runs the checks of CI and changes no files; `cargo xtask fix` applies automatic
+//! fixes.
 
 use anyhow::Result;
 

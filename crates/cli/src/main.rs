@@ -34,8 +34,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Counting that is safe to retry.
 ///
-/// Jeton counts each id once, however often it arrives. Start a server with `jeton serve`, then add to a counter with
-/// `jeton add home 1`.
+/// Jeton counts each id once, however often it arrives. Start a server with `jeton serve`, then add to a
+/// counter with `jeton add home 1`.
 #[derive(Parser)]
 #[command(name = "jeton", version = version::long(), max_term_width = 100)]
 struct Cli {

@@ -12,8 +12,9 @@ use crate::output;
 
 /// Convert a data directory of an older version
 ///
-/// Converts the embedded registers of transactions to the present format. The server must be stopped. The old registers are kept in
-/// transactions.old. Counters need no conversion. It can be run again, also after it was interrupted.
+/// Converts the embedded registers of transactions to the present format. The server must be stopped. The old
+/// registers are kept in transactions.old. Counters need no conversion. It can be run again, also after it
+/// was interrupted.
 #[derive(Args)]
 pub struct Migrate {
     /// The data directory

@@ -67,7 +67,8 @@ struct Change {
     #[arg(long, value_name = "WHEN")]
     durability: Option<String>,
 
-    /// Policy for writes without an id: refuse, at-most-once, or resp-only (refused over HTTP) [default: refuse]
+    /// Policy for writes without an id: refuse, at-most-once, or resp-only (refused over HTTP) [default:
+    /// refuse]
     #[arg(long, value_name = "WHAT")]
     without_id: Option<String>,
 

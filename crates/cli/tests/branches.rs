@@ -216,8 +216,8 @@ async fn a_branch_sends_nothing_before_its_vote() {
     assert!(matches!(other.commit_deciding(b"").await, Err(ResourceError::Setup { .. })));
 }
 
-/// Many branches are in flight when the server is killed, each in several partitions. A committed branch counts once, an
-/// aborted one never.
+/// Many branches are in flight when the server is killed, each in several partitions. A committed branch
+/// counts once, an aborted one never.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_committed_branch_counts_once_across_server_kills() {
     const ROUNDS: u32 = 4;

@@ -90,8 +90,8 @@ impl Client {
         pong.map(drop).map_err(RetriesExhausted::of_read)
     }
 
-    /// Checks that a server responds, with one attempt for each address: reports at once what [`connect`](Self::connect)
-    /// retries until the deadline.
+    /// Checks that a server responds, with one attempt for each address: reports at once what
+    /// [`connect`](Self::connect) retries until the deadline.
     pub async fn probe(&self) -> Result<(), Error> {
         let (mut reply, mut last) = (None, AttemptError::Closed);
         for connections in &self.0.connections {
@@ -123,7 +123,8 @@ impl Client {
         Add::new(self.clone(), Write::add(key, delta))
     }
 
-    /// Adds to several counters with the same hash tag, such as `{user7}spent` and `{user7}left`, all or none.
+    /// Adds to several counters with the same hash tag, such as `{user7}spent` and `{user7}left`, all or
+    /// none.
     pub fn add_many<K: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (K, i64)>) -> AddMany {
         AddMany::new(self.clone(), Write::add_many(changes))
     }
@@ -153,8 +154,8 @@ impl Client {
         Get::new(self.clone(), key.as_ref())
     }
 
-    /// Reads the status of an operation by its key and its id. An id counts once for each key, or for all keys of a
-    /// table with the same hash tag.
+    /// Reads the status of an operation by its key and its id. An id counts once for each key, or for all
+    /// keys of a table with the same hash tag.
     pub fn operation(&self, key: impl AsRef<[u8]>, id: &Id) -> Lookup {
         Lookup::new(self.clone(), key.as_ref().to_vec(), id.clone())
     }

@@ -1,8 +1,10 @@
 //! A connection to a server, opened on demand and shared by many callers.
 //!
 //! Its task writes queued commands together, and matches replies to them in order. Invariants:
-//! - A command that was written keeps its place in the order until its reply arrives, also when its caller is gone.
-//! - A connection without a reply for the timeout is closed: callers behind a lost reply would wait until shutdown.
+//! - A command that was written keeps its place in the order until its reply arrives, also when its caller is
+//!   gone.
+//! - A connection without a reply for the timeout is closed: callers behind a lost reply would wait until
+//!   shutdown.
 //! - The queue and the commands in flight are bounded.
 
 use std::collections::VecDeque;
@@ -26,7 +28,8 @@ const READ_BYTES: usize = 16 << 10;
 /// While more bytes than this wait to be written, no further commands are dequeued.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;
 
-/// After a failed connect, attempts fail with the same error for this long: a thousand callers cause one connect.
+/// After a failed connect, attempts fail with the same error for this long: a thousand callers cause one
+/// connect.
 const RECONNECT_GAP: Duration = Duration::from_millis(20);
 
 /// A TCP or TLS stream.
@@ -127,7 +130,8 @@ impl ConnectionTask {
     }
 }
 
-/// Authenticates, and negotiates the protocol version. Returns the server's error if it rejects the handshake.
+/// Authenticates, and negotiates the protocol version. Returns the server's error if it rejects the
+/// handshake.
 async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
@@ -218,8 +222,8 @@ impl Output {
         self.in_flight.push_back(attempt);
     }
 
-    /// Writes some of the output. Without output it flushes, because TLS buffers bytes until then. Returns whether
-    /// it flushed.
+    /// Writes some of the output. Without output it flushes, because TLS buffers bytes until then. Returns
+    /// whether it flushed.
     async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
         if self.bytes.is_empty() {
             writer.flush().await?;

@@ -105,7 +105,8 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// Why an attempt got no response, or none that ends the request. `E` is the server's error in the protocol used.
+/// Why an attempt got no response, or none that ends the request. `E` is the server's error in the protocol
+/// used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttemptError<E = ServerError> {
@@ -159,8 +160,9 @@ pub enum Error {
         /// Error of the last attempt.
         last: AttemptError,
     },
-    /// The id is older than the window of the table. The operation may have been counted earlier; it is not counted
-    /// now. [`Client::operation`](crate::Client::operation) returns what the server still knows of the id.
+    /// The id is older than the window of the table. The operation may have been counted earlier; it is not
+    /// counted now. [`Client::operation`](crate::Client::operation) returns what the server still knows of
+    /// the id.
     #[error("{message} (id {id})")]
     Expired {
         /// The expired id.
@@ -177,8 +179,8 @@ pub enum Error {
     /// The server rejected the operation. Nothing changed.
     #[error("{0}")]
     Refused(ServerError),
-    /// No server was reachable until the deadline, none has a trusted certificate, or none responded to a read. Nothing
-    /// changed.
+    /// No server was reachable until the deadline, none has a trusted certificate, or none responded to a
+    /// read. Nothing changed.
     #[error("gave up: {last}")]
     Unreachable {
         /// Error of the last attempt.

@@ -110,8 +110,8 @@ impl HttpClient {
         }
     }
 
-    /// Sends a request, and returns as soon as the head of the response is there. Neither the timeout nor the limit
-    /// on the body applies.
+    /// Sends a request, and returns as soon as the head of the response is there. Neither the timeout nor the
+    /// limit on the body applies.
     pub async fn open(&self, request: Request<Bytes>) -> Result<Response<Incoming>, HttpError> {
         self.client.request(request.map(Full::new)).await.map_err(|error| {
             #[cfg(feature = "tls")]

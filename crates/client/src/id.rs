@@ -10,8 +10,8 @@ const BYTES_MAX: usize = 640;
 
 /// The id of an operation: text in a format that the table accepts.
 ///
-/// A client generates UUIDs of version 7 ([`Client::new_id`](crate::Client::new_id)). If the counted event already has
-/// an id, use that one: it also covers retries between the source of the event and this client.
+/// A client generates UUIDs of version 7 ([`Client::new_id`](crate::Client::new_id)). If the counted event
+/// already has an id, use that one: it also covers retries between the source of the event and this client.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Id(Arc<str>);
 
@@ -21,8 +21,8 @@ pub struct Id(Arc<str>);
 pub struct IdError(&'static str);
 
 impl Id {
-    /// An id from text. The table defines which formats it accepts; if it accepts several, the id starts with the name
-    /// of its format: `ulid:01J...`.
+    /// An id from text. The table defines which formats it accepts; if it accepts several, the id starts with
+    /// the name of its format: `ulid:01J...`.
     pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
         let text = text.as_ref();
         if text.is_empty() {

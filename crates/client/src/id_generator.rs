@@ -6,11 +6,13 @@ use crate::system::{random_u128, unix_millis};
 const TAIL_BITS: u32 = 74;
 const TAIL_MASK: u128 = (1 << TAIL_BITS) - 1;
 
-/// Largest step back of the clock, in milliseconds, for which ids keep the later time. After a larger step ids follow
-/// the clock and lose their order: servers would reject ids dated too far in the future (one minute by default).
+/// Largest step back of the clock, in milliseconds, for which ids keep the later time. After a larger step
+/// ids follow the clock and lose their order: servers would reject ids dated too far in the future (one
+/// minute by default).
 const STEP_BACK_MAX: u64 = 10_000;
 
-/// Generates UUIDs of version 7. Each is larger than the last, unless the clock steps back by more than 10 seconds.
+/// Generates UUIDs of version 7. Each is larger than the last, unless the clock steps back by more than 10
+/// seconds.
 ///
 /// Within a millisecond, an id is the last one plus a random step: ids stay ordered and hard to guess.
 #[derive(Debug, Default)]

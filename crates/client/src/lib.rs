@@ -21,19 +21,19 @@
 //! # }
 //! ```
 //!
-//! [`transactions::Transactions`] executes transactions over several databases exactly once (feature `transactions`,
-//! on by default). [`http::HttpClient`] is the HTTP client it uses (feature `http`).
+//! [`transactions::Transactions`] executes transactions over several databases exactly once (feature
+//! `transactions`, on by default). [`http::HttpClient`] is the HTTP client it uses (feature `http`).
 //!
 //! Invariants:
-//! - *One operation, one id.* The client generates the id before the first attempt and encodes the command once with
-//!   it; every retry and hedge sends the same bytes.
-//! - *Never a new id after an unknown outcome.* An operation that may have been counted ends with [`Error::Unknown`],
-//!   which contains the id: a retry with it is safe, a retry with another id is not.
+//! - *One operation, one id.* The client generates the id before the first attempt and encodes the command
+//!   once with it; every retry and hedge sends the same bytes.
+//! - *Never a new id after an unknown outcome.* An operation that may have been counted ends with
+//!   [`Error::Unknown`], which contains the id: a retry with it is safe, a retry with another id is not.
 //! - *A definite error is definite.* Every other error of a write means that nothing changed, except
 //!   [`Error::Expired`].
 //!
-//! The pure parts (no clock, no random numbers, no I/O): [`RetryState`], [`IdGenerator::next`], the encoding of
-//! commands and the parsing of replies.
+//! The pure parts (no clock, no random numbers, no I/O): [`RetryState`], [`IdGenerator::next`], the encoding
+//! of commands and the parsing of replies.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -20,8 +20,8 @@ pub struct Options {
     pub deadline: Duration,
     /// How long to wait for a connection, and for the response to one attempt.
     pub attempt_timeout: Duration,
-    /// After this long without a response, send a second attempt with the same id to the next address, or on another
-    /// connection; the first response wins.
+    /// After this long without a response, send a second attempt with the same id to the next address, or on
+    /// another connection; the first response wins.
     pub hedge_after: Option<Duration>,
     /// How long to wait between attempts.
     pub backoff: Backoff,

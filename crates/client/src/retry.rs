@@ -4,8 +4,8 @@
 //! measured from any fixed instant.
 //!
 //! Invariants:
-//! - No attempt starts at or after [`RetryState::end`]. The end is the deadline or half the window, whichever is
-//!   earlier: a server never sees an id so old that its dedup record may have expired.
+//! - No attempt starts at or after [`RetryState::end`]. The end is the deadline or half the window, whichever
+//!   is earlier: a server never sees an id so old that its dedup record may have expired.
 //! - The machine never sees the id. It returns *that* something is sent; its driver has one request to send.
 //! - With [`FanOut::One`] at most one attempt is in flight, plus one hedge. With [`FanOut::All`] at most one
 //!   attempt is in flight to each server.
@@ -13,8 +13,8 @@
 
 use std::time::Duration;
 
-/// Exponential backoff with full jitter: the wait is uniform in `0..ceiling`, and the ceiling doubles with each
-/// round up to `cap`. The jitter spreads clients that failed at the same time.
+/// Exponential backoff with full jitter: the wait is uniform in `0..ceiling`, and the ceiling doubles with
+/// each round up to `cap`. The jitter spreads clients that failed at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// Ceiling of the first wait.
@@ -46,10 +46,11 @@ impl Backoff {
 /// How many servers receive a request at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FanOut {
-    /// One server after the other, in order. All failures share one backoff, which starts after a round over all
-    /// servers, or at once when a server is busy.
+    /// One server after the other, in order. All failures share one backoff, which starts after a round over
+    /// all servers, or at once when a server is busy.
     One {
-        /// After this long without a response, send a second attempt to the next server; the first response wins.
+        /// After this long without a response, send a second attempt to the next server; the first response
+        /// wins.
         hedge_after: Option<Duration>,
     },
     /// One server first; all of them once it fails, or after `widen_after`. Each server has its own backoff.
@@ -154,8 +155,8 @@ pub enum AttemptResult {
     },
 }
 
-/// A sequence of attempts with its own backoff: one for all servers with [`FanOut::One`], one for each server with
-/// [`FanOut::All`].
+/// A sequence of attempts with its own backoff: one for all servers with [`FanOut::One`], one for each server
+/// with [`FanOut::All`].
 #[derive(Debug, Clone, Copy)]
 struct Lane {
     /// When the next attempt may start, if none is in flight.
@@ -190,8 +191,8 @@ pub struct RetryState {
 }
 
 impl RetryState {
-    /// A request that starts now, at server `first` of `servers`. `may_have_applied` says that an earlier process
-    /// may have sent the same request.
+    /// A request that starts now, at server `first` of `servers`. `may_have_applied` says that an earlier
+    /// process may have sent the same request.
     pub fn new(policy: Policy, now: Duration, servers: usize, first: usize, may_have_applied: bool) -> Self {
         let servers = servers.max(1);
         let first = first % servers;
@@ -250,8 +251,8 @@ impl RetryState {
         }
     }
 
-    /// Records the result of an attempt; `random` is uniform over all of `u64`. Results of attempts that are not in
-    /// flight are ignored.
+    /// Records the result of an attempt; `random` is uniform over all of `u64`. Results of attempts that are
+    /// not in flight are ignored.
     pub fn report(&mut self, now: Duration, attempt: u32, result: AttemptResult, random: u64) {
         let Some(at) = self.in_flight.iter().position(|other| other.number == attempt) else { return };
         if self.outcome.is_some() {
@@ -309,8 +310,8 @@ impl RetryState {
         } else {
             now.saturating_add(self.policy.backoff.wait((lane.failures - 1) / servers_of_lane, random))
         };
-        // Servers without an attempt so far waited for this one. A busy server suggests that the others are busy
-        // too; a lost one does not.
+        // Servers without an attempt so far waited for this one. A busy server suggests that the others are
+        // busy too; a lost one does not.
         let others_from = if is_busy { lane.next } else { now };
         for lane in self.lanes.iter_mut().filter(|lane| lane.failures == 0) {
             lane.next = lane.next.min(others_from);

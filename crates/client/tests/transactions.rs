@@ -198,7 +198,8 @@ async fn errors_at_the_deadline_say_if_it_may_take_effect() {
         assert!(matches!(&error, Error::Unknown { id: other, .. } if *other == id), "{error:?}");
         assert!(!error.is_certain());
     }
-    // The backoff exceeds the deadline, so no attempt can be in flight at the deadline, on a slow machine either.
+    // The backoff exceeds the deadline, so no attempt can be in flight at the deadline, on a slow machine
+    // either.
     let never = Duration::from_secs(10_000_000_000);
     let busy = ScriptedServer::new(&[BUSY]).await;
     for url in [&busy.url, &unreachable_url().await] {

@@ -4,8 +4,8 @@
 ///
 /// Events of one identity are numbered without gaps or restarts. If a process that lost its clock started
 /// again at zero under the same identity, its later events would not cover its earlier ones, and true causes
-/// would be denied. So an identity cannot be copied and belongs to one clock. A process that restarts takes a new
-/// identity and [joins](crate::BloomClock::join).
+/// would be denied. So an identity cannot be copied and belongs to one clock. A process that restarts takes a
+/// new identity and [joins](crate::BloomClock::join).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Identity(u128);
 

@@ -107,8 +107,9 @@ impl Cell {
         TableId(u32::from_be_bytes([head[2], head[3], head[4], head[5]]))
     }
 
-    /// The hash tag of the row, or the row if it has none, with every 0 byte followed by 255. Together with the table
-    /// it determines the partition and is the scope of an id: rows with the same hash tag can be in one operation.
+    /// The hash tag of the row, or the row if it has none, with every 0 byte followed by 255. Together with
+    /// the table it determines the partition and is the scope of an id: rows with the same hash tag can be in
+    /// one operation.
     pub fn routing_key(&self) -> &[u8] {
         let encoded = &self.as_bytes()[HEAD..];
         // The first two 0 bytes end the row: a 0 byte of the row is followed by 255.

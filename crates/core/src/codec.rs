@@ -78,8 +78,8 @@ impl Write for Vec<u8> {
     }
 }
 
-/// Decodes values from the front of a byte string. Each method reads what the method of [`Write`] for the same type
-/// wrote.
+/// Decodes values from the front of a byte string. Each method reads what the method of [`Write`] for the
+/// same type wrote.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],

@@ -23,8 +23,8 @@ pub struct Secret([u8; 16]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdKey(pub u128);
 
-/// 64-bit hash of the changes of an operation, without its id. It distinguishes a retry from another operation
-/// under the same id.
+/// 64-bit hash of the changes of an operation, without its id. It distinguishes a retry from another
+/// operation under the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PayloadHash(pub u64);
 
@@ -37,15 +37,16 @@ impl Secret {
         &self.0
     }
 
-    /// The key of the dedup record of an id that is used for the routing key of this cell. It does not depend on
-    /// the partition otherwise, so an id has the same scope wherever rows are. `scratch` is a buffer.
+    /// The key of the dedup record of an id that is used for the routing key of this cell. It does not depend
+    /// on the partition otherwise, so an id has the same scope wherever rows are. `scratch` is a buffer.
     pub fn id_key(&self, cell: &Cell, id: &OpId, scratch: &mut Vec<u8>) -> IdKey {
         scratch.clear();
         scratch.extend_from_slice(&cell.table().0.to_le_bytes());
         if !mutated!(ScopeIgnoresRow) {
             scratch.extend_from_slice(cell.routing_key());
         }
-        // Two 0 bytes do not occur in the routing key, so no two pairs of routing key and id are the same bytes.
+        // Two 0 bytes do not occur in the routing key, so no two pairs of routing key and id are the same
+        // bytes.
         scratch.extend_from_slice(&[0, 0]);
         // The whole event, time included: the time determines its generation, so another time would be looked
         // up elsewhere.

@@ -1,12 +1,12 @@
 //! Sessions: the dedup records of clients that number their operations.
 //!
-//! A session keeps the first results of a client's highest sequence numbers, at most [`SESSION_WINDOW`]. A number
-//! counts once for each routing key, so a result belongs to a number and a routing key, and a full session drops
-//! all results of its lowest number at once. New operations with that number or a lower one are rejected from then
-//! on: a result that is not recorded was never dropped. A higher epoch fences the lower ones. The session of a
-//! client that is idle for longer than its lease expires. Of all expired sessions only the highest epoch is
-//! kept, the *floor*: an unknown session at or below the floor may have expired, so its operations are
-//! rejected and never counted again.
+//! A session keeps the first results of a client's highest sequence numbers, at most [`SESSION_WINDOW`]. A
+//! number counts once for each routing key, so a result belongs to a number and a routing key, and a full
+//! session drops all results of its lowest number at once. New operations with that number or a lower one are
+//! rejected from then on: a result that is not recorded was never dropped. A higher epoch fences the lower
+//! ones. The session of a client that is idle for longer than its lease expires. Of all expired sessions only
+//! the highest epoch is kept, the *floor*: an unknown session at or below the floor may have expired, so its
+//! operations are rejected and never counted again.
 //!
 //! Invariant: the floor stays below the current time in milliseconds. Otherwise one client with a huge epoch
 //! would, once expired, shut out all new clients. So a new epoch is at most the current time plus the table's
@@ -90,8 +90,8 @@ fn bytes_of(record: &DedupRecord) -> usize {
     size_of::<(SequenceKey, DedupRecord)>() + size_of_val(record.answer.values.as_slice())
 }
 
-/// A sequence number, and half of the [key](IdKey) of its id and routing key. If two keys had the same half, the
-/// second operation would be rejected as a mismatch: payloads contain the row.
+/// A sequence number, and half of the [key](IdKey) of its id and routing key. If two keys had the same half,
+/// the second operation would be rejected as a mismatch: payloads contain the row.
 type SequenceKey = (u64, u64);
 
 fn sequence_key((seq, key): (u64, IdKey)) -> SequenceKey {

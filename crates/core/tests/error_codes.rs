@@ -25,7 +25,8 @@ fn a_prefix_finds_the_first_error_that_has_it() {
         let found = ErrorCode::from_resp_prefix(prefix).unwrap();
         assert_eq!(found.resp_prefix(), Some(prefix));
         assert!(found <= error, "{found:?} follows {error:?}");
-        // A client that sees only the prefix must not take a write that may have applied for one that did not.
+        // A client that sees only the prefix must not take a write that may have applied for one that did
+        // not.
         assert_eq!(found.may_have_applied(), error.may_have_applied(), "{prefix}");
         assert_eq!(found.is_retryable(), error.is_retryable(), "{prefix}");
     }

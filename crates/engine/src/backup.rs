@@ -1,12 +1,13 @@
 //! Online backup: a copy of the store as of one instant.
 //!
-//! A [`Snapshot`] lists the files of the stores and the extents of the log while the stores do not change; that takes
-//! the same time for any amount of data. Afterwards the store continues, and the snapshot stays readable: files of the
-//! stores never change and are not removed while it exists, and the log is not trimmed and the filters are not replaced
-//! until both are copied. Then the files are linked, or copied to another file system.
+//! A [`Snapshot`] lists the files of the stores and the extents of the log while the stores do not change;
+//! that takes the same time for any amount of data. Afterwards the store continues, and the snapshot stays
+//! readable: files of the stores never change and are not removed while it exists, and the log is not trimmed
+//! and the filters are not replaced until both are copied. Then the files are linked, or copied to another
+//! file system.
 //!
-//! The copied log ends at the snapshot and contains what the copied stores lack. Opening the copy is an ordinary
-//! recovery.
+//! The copied log ends at the snapshot and contains what the copied stores lack. Opening the copy is an
+//! ordinary recovery.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -69,8 +70,8 @@ impl Engine {
         self.disk.path()
     }
 
-    /// Copies the store as of one instant into an empty or new directory, while requests continue. The copy is durable
-    /// when this returns.
+    /// Copies the store as of one instant into an empty or new directory, while requests continue. The copy
+    /// is durable when this returns.
     pub fn checkpoint(&self, target: &Path) -> Result<BackupReport, BackupError> {
         // Before its permissions are changed.
         if std::fs::read_dir(target).is_ok_and(|mut inside| inside.next().is_some()) {
@@ -319,7 +320,8 @@ mod tests {
         extents.any(|(log, extent)| filters.watermarks.get(PartitionId(log.0)) > extent.trimmed.0)
     }
 
-    /// The copy is made long after the snapshot. Requests do not wait for it, and the snapshot is still complete.
+    /// The copy is made long after the snapshot. Requests do not wait for it, and the snapshot is still
+    /// complete.
     #[test]
     fn a_snapshot_stays_readable_while_the_store_continues() {
         const MORE: u64 = 3_000;

@@ -1,8 +1,8 @@
 //! The tables of a store. A change builds the next catalogue, stores it, then publishes it.
 //!
-//! Invariant: a published catalogue is stored, so that no log entry names a table or an era that the next start does
-//! not know. The reverse is harmless: a shard with the previous catalogue may log an entry of a dropped era, and the
-//! replay has nothing to remember of it.
+//! Invariant: a published catalogue is stored, so that no log entry names a table or an era that the next
+//! start does not know. The reverse is harmless: a shard with the previous catalogue may log an entry of a
+//! dropped era, and the replay has nothing to remember of it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -62,8 +62,8 @@ impl<B: BlobStore> Tables<B> {
         Ok(())
     }
 
-    /// Changes the settings of a table from `now` on, durably. Every guarantee given before is kept. `logged` is the
-    /// latest time in the log.
+    /// Changes the settings of a table from `now` on, durably. Every guarantee given before is kept. `logged`
+    /// is the latest time in the log.
     pub fn alter(
         &self,
         name: &str,
@@ -82,8 +82,8 @@ impl<B: BlobStore> Tables<B> {
         Ok(())
     }
 
-    /// Drops the eras that have expired by the time of the log, and returns their number. Their stored filters are
-    /// emptied by the next versions of the filters.
+    /// Drops the eras that have expired by the time of the log, and returns their number. Their stored
+    /// filters are emptied by the next versions of the filters.
     pub fn drop_expired(&self, logged: Timestamp) -> Result<usize, LogError> {
         let early = std::time::Duration::from_secs(if mutated!(DropErasEarly) { 600 } else { 0 });
         let without_expired = |catalog: &Catalog| {
@@ -101,7 +101,8 @@ impl<B: BlobStore> Tables<B> {
         Ok(eras(&before) - eras(&after))
     }
 
-    /// Stores and publishes the catalogue that `change` returns, if any. Returns the catalogues before and after.
+    /// Stores and publishes the catalogue that `change` returns, if any. Returns the catalogues before and
+    /// after.
     fn change<E: From<LogError>>(
         &self,
         change: impl FnOnce(&Catalog) -> Result<Option<Catalog>, E>,

@@ -1,7 +1,8 @@
 //! The checkpoint thread: stores what shards have frozen, and the filters.
 //!
-//! It retries until it succeeds. Meanwhile, on a full disk or without file handles, the memory of the shards fills and
-//! they refuse writes with the reason. When the engine closes, every wait ends, and the log contains what is not stored.
+//! It retries until it succeeds. Meanwhile, on a full disk or without file handles, the memory of the shards
+//! fills and they refuse writes with the reason. When the engine closes, every wait ends, and the log
+//! contains what is not stored.
 
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, RwLock};
@@ -57,7 +58,8 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
             }
             let filter_bytes = self.filter_bytes();
             if logged - filters_at >= self.log_bytes.max(2 * filter_bytes as u64) {
-                // Filters that cannot be stored are retried when the log has grown: ids and values do not wait for them.
+                // Filters that cannot be stored are retried when the log has grown: ids and values do not
+                // wait for them.
                 let wait = if self.store_filters() { 0 } else { self.log_bytes - self.log_bytes / 8 };
                 filters_at = logged.saturating_sub(wait);
             }
@@ -99,7 +101,8 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
         }
     }
 
-    /// Retries until it succeeds. Returns false if the engine closes first: then the next start replays the log.
+    /// Retries until it succeeds. Returns false if the engine closes first: then the next start replays the
+    /// log.
     fn until_done(
         &mut self,
         mut attempt: impl FnMut(&mut Checkpointer<L, V, D>) -> Result<(), CheckpointError>,
@@ -127,8 +130,8 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
         let Some(slots) = self.slots(false) else { return false };
         let catalog = self.catalog.load_full();
         let Some(version) = self.attempt(|it| it.write_filters(&catalog)) else { return false };
-        // They may contain what was decided before the write ended. It must be durable before they are: otherwise, after
-        // a crash, a retry of a lost operation would be a filter hit.
+        // They may contain what was decided before the write ended. It must be durable before they are:
+        // otherwise, after a crash, a retry of a lost operation would be a filter hit.
         if self.slots(true).is_none() {
             return false;
         }
@@ -145,7 +148,8 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
         result.map_err(|error| self.health.set_last_error(Some(error.to_string()))).ok()
     }
 
-    /// The slots that all shards have decided; with `durable`, once they are durable. `None` if a shard has ended.
+    /// The slots that all shards have decided; with `durable`, once they are durable. `None` if a shard has
+    /// ended.
     fn slots(&self, durable: bool) -> Option<Slots> {
         let mut replies = Vec::new();
         for shard in &self.shards {

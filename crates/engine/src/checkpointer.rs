@@ -1,7 +1,7 @@
 //! Checkpoints: writes what shards have frozen to the stores, then trims the log.
 //!
-//! Ids go to the id index, rows to the value store, filters to blobs; each store records its watermarks. The log is
-//! trimmed to the lowest watermark, where recovery begins.
+//! Ids go to the id index, rows to the value store, filters to blobs; each store records its watermarks. The
+//! log is trimmed to the lowest watermark, where recovery begins.
 //!
 //! Every method may be repeated after an error: it changed nothing or can be done again.
 
@@ -112,11 +112,12 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> Checkpointer<L, V, D> {
         Ok(self.filters.write(&*self.log, catalog, self.filter_row_bytes)?)
     }
 
-    /// Commits the filters that were written last. They contain every id up to these slots, and only ids whose entries
-    /// are durable.
+    /// Commits the filters that were written last. They contain every id up to these slots, and only ids
+    /// whose entries are durable.
     pub fn commit_filters(&mut self, version: FilterVersion, slots: &Slots) -> Result<(), CheckpointError> {
         if self.trim_block.is_held() {
-            // A backup copies the committed filters. The log contains what they lack, and so will the next version.
+            // A backup copies the committed filters. The log contains what they lack, and so will the next
+            // version.
             return Ok(());
         }
         let mut watermarks = self.positions.filters.clone();
@@ -127,8 +128,8 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> Checkpointer<L, V, D> {
         Ok(())
     }
 
-    /// Trims the log to what all stores contain. A trim that fails is repeated after the next checkpoint: a log that is
-    /// too long is harmless, and a full one refuses writes.
+    /// Trims the log to what all stores contain. A trim that fails is repeated after the next checkpoint: a
+    /// log that is too long is harmless, and a full one refuses writes.
     fn trim(&mut self) {
         if self.trim_block.is_held() {
             return;

@@ -242,12 +242,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Completes the requests in flight and releases the directory. Later requests get [`EngineError::Closed`].
+    /// Completes the requests in flight and releases the directory. Later requests get
+    /// [`EngineError::Closed`].
     ///
     /// Close does not wait for disk space: batches that cannot be written are dropped, and their callers get
-    /// [`EngineError::Closed`]. In a relaxed table such a batch may be acknowledged already; it is lost as in a crash.
+    /// [`EngineError::Closed`]. In a relaxed table such a batch may be acknowledged already; it is lost as in
+    /// a crash.
     ///
-    /// Blocks until the shards have ended. If shards are tasks, it must not be called on a thread that they need.
+    /// Blocks until the shards have ended. If shards are tasks, it must not be called on a thread that they
+    /// need.
     pub fn close(&self) {
         self.health.close();
         drop(lock(&self.stop).take());
@@ -344,11 +347,11 @@ impl Engine {
         Ok(response)
     }
 
-    /// Executes independent requests. Requests for the same counter are executed in the given order. The responses are
-    /// returned together, in that order.
+    /// Executes independent requests. Requests for the same counter are executed in the given order. The
+    /// responses are returned together, in that order.
     ///
-    /// A batch costs a fraction of the same requests one by one. A request that cannot be queued gets an error as its
-    /// response, and the others are executed.
+    /// A batch costs a fraction of the same requests one by one. A request that cannot be queued gets an
+    /// error as its response, and the others are executed.
     pub fn submit_batch(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
         self.submit_prehashed(asks.into_iter().map(|ask| self.to_request(ask)).collect())
     }
@@ -426,8 +429,9 @@ impl Engine {
         Ok(())
     }
 
-    /// At most `limit` cells of a table whose rows begin with `prefix`, in the order of the value store, after the cell
-    /// `after`. The value store may lack new cells and contain deleted or expired ones. Blocks on the disk.
+    /// At most `limit` cells of a table whose rows begin with `prefix`, in the order of the value store,
+    /// after the cell `after`. The value store may lack new cells and contain deleted or expired ones. Blocks
+    /// on the disk.
     pub fn list(
         &self,
         table: &Table,

@@ -5,8 +5,8 @@
 //! | `filters` | watermarks of the filters, and the blobs of the current and the previous version |
 //! | `filters-table-era-side-piece` | a piece of what [`Era::write_filters`] writes |
 //!
-//! Versions alternate between two sides, so a version that is not committed changes nothing of the current one. The
-//! blob `filters` names the current version and is written last.
+//! Versions alternate between two sides, so a version that is not committed changes nothing of the current
+//! one. The blob `filters` names the current version and is written last.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -127,8 +127,8 @@ impl StoredFilters {
         Ok(version)
     }
 
-    /// Makes a version the current one. It contains every id up to the watermarks, and only ids whose entries are
-    /// durable.
+    /// Makes a version the current one. It contains every id up to the watermarks, and only ids whose entries
+    /// are durable.
     pub fn commit<B: BlobStore>(
         &mut self,
         blobs: &B,

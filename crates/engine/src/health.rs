@@ -26,7 +26,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// `logged_bytes` are the bytes of log that some store lacks, `logged_time` is the latest time in the log.
+    /// `logged_bytes` are the bytes of log that some store lacks, `logged_time` is the latest time in the
+    /// log.
     pub fn new(shards: usize, logged_bytes: u64, logged_time: Timestamp) -> Self {
         Self {
             last_error: Mutex::default(),
@@ -91,8 +92,8 @@ impl Health {
         self.stored_time[shard].fetch_max(time.as_nanos(), Ordering::Relaxed);
     }
 
-    /// A value that has expired by this time has expired for every reader, and for every entry that a replay would
-    /// apply to the value store. An idle shard holds the time back until its next checkpoint.
+    /// A value that has expired by this time has expired for every reader, and for every entry that a replay
+    /// would apply to the value store. An idle shard holds the time back until its next checkpoint.
     pub fn expiry_horizon(&self) -> Timestamp {
         let stored = self.stored_time.iter().map(|time| time.load(Ordering::Relaxed)).min().unwrap_or(0);
         let logged = self.logged_time();

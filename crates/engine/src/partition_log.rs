@@ -13,7 +13,8 @@ pub trait PartitionLog: Send + Sync + 'static {
     /// How large entries and batches may be.
     fn limits(&self) -> Limits;
 
-    /// Reserves space for a batch of `entries` entries with `bytes` bytes together, so that the append is not refused.
+    /// Reserves space for a batch of `entries` entries with `bytes` bytes together, so that the append is not
+    /// refused.
     fn reserve(&self, entries: usize, bytes: usize) -> Result<Reservation, Error>;
 
     /// Appends a batch, and resolves when it is durable. Batches become durable in the order of the calls.
@@ -39,7 +40,8 @@ pub trait PartitionLog: Send + Sync + 'static {
 
 /// Small named files, each replaced atomically.
 pub trait BlobStore: Send + Sync + 'static {
-    /// Stores a blob, durably and atomically, unless it has a higher version. Returns whether it was stored. Blocks.
+    /// Stores a blob, durably and atomically, unless it has a higher version. Returns whether it was stored.
+    /// Blocks.
     fn put_blob(&self, name: &str, blob: &Blob) -> Result<bool, Error>;
 
     /// The blob with this name. Blocks.

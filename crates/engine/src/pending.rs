@@ -1,5 +1,6 @@
-//! Requests in flight in a shard. Requests that arrived together are answered together, once the last of them is
-//! decided and the latest batch that any of them needs is durable: a client that sends fifty requests is woken once.
+//! Requests in flight in a shard. Requests that arrived together are answered together, once the last of them
+//! is decided and the latest batch that any of them needs is durable: a client that sends fifty requests is
+//! woken once.
 
 use std::ops::Range;
 

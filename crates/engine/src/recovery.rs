@@ -1,7 +1,7 @@
 //! Recovery: loads the stores and replays the log into shards that contain everything ever acknowledged.
 //!
-//! The value store, the id index and the filters have watermarks. The log is replayed from the lowest. If the log begins
-//! after it, a store has lost what the log was trimmed for, and the store is not opened.
+//! The value store, the id index and the filters have watermarks. The log is replayed from the lowest. If the
+//! log begins after it, a store has lost what the log was trimmed for, and the store is not opened.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(crate) const STORE: &str = "store";
 /// The blob with the tables.
 pub const CATALOG: &str = "catalog";
 
-/// Version 1 recorded an id for a table and a partition, and version 2 records it for a routing key: under version 2 the
-/// ids of version 1 would not be found, and would count again.
+/// Version 1 recorded an id for a table and a partition, and version 2 records it for a routing key: under
+/// version 2 the ids of version 1 would not be found, and would count again.
 const STORE_VERSION: u8 = 2;
 
 /// Stored filters may exceed the memory limit by this part of it.
@@ -130,8 +130,8 @@ pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
         Watermarks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
     };
     let filters = StoredFilters::find(log)?.unwrap_or_default();
-    // The time of the log, not of the clock: if the clock is ahead and is set back later, ids that the filters dropped by
-    // its time would be new again.
+    // The time of the log, not of the clock: if the clock is ahead and is set back later, ids that the
+    // filters dropped by its time would be new again.
     let now = partitions.iter().map(Partition::time).max().unwrap_or_default();
     let budget = Budget::new(memory_max);
     let (catalog, catalog_version) = match log.get_blob(CATALOG)? {
@@ -145,7 +145,8 @@ pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
     Ok(LoadedState { secret, catalog, catalog_version, partitions, positions, filters })
 }
 
-/// Reads the tables with their stored filters. An era that began later has none: the log contains all of its ids.
+/// Reads the tables with their stored filters. An era that began later has none: the log contains all of its
+/// ids.
 fn restore_catalog<B: BlobStore>(
     blobs: &B,
     filters: &StoredFilters,
@@ -264,7 +265,8 @@ pub struct Recovered<V, D: Disk> {
     pub logged: Timestamp,
 }
 
-/// Divides the partitions among shards, and replays the entries that the stores lack, in the order of the log.
+/// Divides the partitions among shards, and replays the entries that the stores lack, in the order of the
+/// log.
 pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
     log: &L,
     stores: &Stores<V, D>,
@@ -335,8 +337,8 @@ mod tests {
         Cell::new(&secret(), TableId(1), b"row", &Column::unnamed()).unwrap()
     }
 
-    /// Replays an entry that appends `x` to `text`, in a shard whose partition is at `slot`. Returns the bytes of changed
-    /// cells.
+    /// Replays an entry that appends `x` to `text`, in a shard whose partition is at `slot`. Returns the
+    /// bytes of changed cells.
     fn replay_append(values: MemoryValues, slot: u64) -> Result<usize, RecoveryError> {
         let operation = Operation::single(None, cell(), Change::Append((*b"x").into())).unwrap();
         let answer =

@@ -1,5 +1,5 @@
-//! Sends responses. Waking a caller takes about as long as deciding a request, and a thread of its own sends large groups
-//! of responses while the shard continues.
+//! Sends responses. Waking a caller takes about as long as deciding a request, and a thread of its own sends
+//! large groups of responses while the shard continues.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 

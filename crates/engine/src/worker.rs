@@ -1,13 +1,13 @@
-//! The loop of a shard: receives requests, has them decided, appends the batches to the log, and sends the responses
-//! once they are durable.
+//! The loop of a shard: receives requests, has them decided, appends the batches to the log, and sends the
+//! responses once they are durable.
 //!
-//! There are no timers: an idle shard decides the first request at once. Under load, batches are small and many are in
-//! flight: the log writes with one fsync all that arrived during the previous one, and neither the log nor the callers
-//! wait for the end of a long batch.
+//! There are no timers: an idle shard decides the first request at once. Under load, batches are small and
+//! many are in flight: the log writes with one fsync all that arrived during the previous one, and neither
+//! the log nor the callers wait for the end of a long batch.
 //!
-//! A batch becomes durable, or the shard ends with it. The latter happens when an engine closes while the disk is full:
-//! then nothing that depends on the batch leaves the shard, no response, no checkpoint and no slots. The callers see
-//! dropped channels, which mean that the engine is closed.
+//! A batch becomes durable, or the shard ends with it. The latter happens when an engine closes while the
+//! disk is full: then nothing that depends on the batch leaves the shard, no response, no checkpoint and no
+//! slots. The callers see dropped channels, which mean that the engine is closed.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -43,8 +43,8 @@ const BATCH_REQUESTS: usize = 48;
 /// As [`BATCH_REQUESTS`], if the requests arrive many at a time.
 const BATCH_REQUESTS_TOGETHER: usize = 512;
 
-/// From this many waiting messages on, batches are as large as the options permit: the last requests wait long in any
-/// case, and large batches take less space in the log and its index.
+/// From this many waiting messages on, batches are as large as the options permit: the last requests wait
+/// long in any case, and large batches take less space in the log and its index.
 const MANY_WAITING: usize = 512;
 
 /// A shard whose id index lacks more freezes than this refuses writes.
@@ -109,8 +109,8 @@ pub struct Worker<L, V, D: Disk, C> {
     pub responses: ResponseDispatcher,
     /// Number of requests in the batches of the queue.
     pub queued_requests: Arc<AtomicUsize>,
-    /// Whether a woken worker lets all ready tasks run first. For a task among its callers: each caller that runs adds
-    /// requests to the next batch.
+    /// Whether a woken worker lets all ready tasks run first. For a task among its callers: each caller that
+    /// runs adds requests to the next batch.
     pub yields_first: bool,
 }
 
@@ -136,8 +136,8 @@ struct ShardQueues {
 }
 
 impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
-    /// Runs until all senders of the queue are dropped and every request has a response; or, when the engine closes,
-    /// until a batch is dropped.
+    /// Runs until all senders of the queue are dropped and every request has a response; or, when the engine
+    /// closes, until a batch is dropped.
     pub async fn run(mut self) {
         let mut queues = ShardQueues::default();
         let mut messages = Vec::new();
@@ -340,12 +340,14 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         })
     }
 
-    /// Handles the result of the oldest batch in flight. Returns false if it was dropped: then the shard must end.
+    /// Handles the result of the oldest batch in flight. Returns false if it was dropped: then the shard must
+    /// end.
     fn written(&mut self, written: Result<(), LogError>, queues: &mut ShardQueues) -> bool {
         let Some(batch) = queues.in_flight.pop_front() else { unreachable!("it was polled just now") };
         match written {
             Ok(()) => {}
-            // Memory contains what the log lacks: the shard can only end. That is an error unless the engine closes.
+            // Memory contains what the log lacks: the shard can only end. That is an error unless the engine
+            // closes.
             Err(LogError::Unknown(_) | LogError::Unavailable(_)) if self.health.closing() => return false,
             Err(error) => panic!("the log failed after it accepted a batch: {error}"),
         }
@@ -364,7 +366,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         true
     }
 
-    /// The receiver is gone once the engine closes: the log contains everything, and the next start replays it.
+    /// The receiver is gone once the engine closes: the log contains everything, and the next start replays
+    /// it.
     fn send_job(&self, job: Job) {
         drop(self.jobs.send(job));
     }
@@ -521,8 +524,8 @@ mod tests {
         }
     }
 
-    /// The checkpoint is frozen after the dropped batch, or becomes due while the batch is dropped. The latter is a
-    /// race, so it is tried several times.
+    /// The checkpoint is frozen after the dropped batch, or becomes due while the batch is dropped. The
+    /// latter is a race, so it is tried several times.
     #[test]
     fn nothing_depends_on_a_dropped_batch() {
         for frozen_before in [true, false].repeat(8) {

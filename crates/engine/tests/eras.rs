@@ -1,4 +1,5 @@
-//! Filters and eras after a restart: expired eras are dropped from memory and disk, and their entries are replayed.
+//! Filters and eras after a restart: expired eras are dropped from memory and disk, and their entries are
+//! replayed.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -73,7 +74,8 @@ fn an_entry_of_a_just_dropped_era_is_replayed() {
     assert!(scenario.add(&mut shard, &tables, "new", at(5)));
 }
 
-/// Filters that were restored by the clock's time once dropped ids, because the clock was ahead during the start.
+/// Filters that were restored by the clock's time once dropped ids, because the clock was ahead during the
+/// start.
 #[test]
 fn restored_filters_ignore_the_wall_clock() {
     let scenario = Scenario::new();

@@ -327,8 +327,8 @@ impl<R: Registers> Context<R> {
     }
 
     /// Terminates the sessions of a suspected server in every reachable database, so that its open branches
-    /// block no other coordinator. This is not needed for safety: if a session survives or the server reconnects, recovery
-    /// finds the branches that it prepares.
+    /// block no other coordinator. This is not needed for safety: if a session survives or the server
+    /// reconnects, recovery finds the branches that it prepares.
     async fn fence(&self, attempt: AttemptNumber, coordinator: CoordinatorId) {
         match self.server.peer_status(coordinator, self.transaction.request, attempt).await {
             PeerStatus::Working | PeerStatus::NotWorking => return,

@@ -11,8 +11,8 @@
 //!   database has reported that it has no prepared branch of them. Later work of such a session is not
 //!   committed: a commit is proposed only after its branches are prepared, and not for a session older than
 //!   the window plus half of the grace period ([`Coordinator::nears_retention_limit`]). So every committed
-//!   branch of an expired session was prepared when the databases were asked. Half of the grace period allows for
-//!   clock differences.
+//!   branch of an expired session was prepared when the databases were asked. Half of the grace period allows
+//!   for clock differences.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -45,7 +45,8 @@ impl From<jeton_register::Error> for Unwritten {
     }
 }
 
-/// All decision locations. The commit of a last agent writes its decision in `Branch::commit_deciding` instead.
+/// All decision locations. The commit of a last agent writes its decision in `Branch::commit_deciding`
+/// instead.
 pub struct DecisionLog<R> {
     registers: Arc<R>,
     resources: Arc<[Arc<dyn Resource>]>,

@@ -1,9 +1,10 @@
-//! Failpoints: named points at which tests kill or stop a real server process. Needs the feature `failpoints`.
+//! Failpoints: named points at which tests kill or stop a real server process. Needs the feature
+//! `failpoints`.
 //!
-//! `JETON_FAULT=point:passes:action:micros` passes the point `passes` times and then executes the action, `kill` or
-//! `stop`, `micros` microseconds later. With a delay, requests are sent and their responses are outstanding, which is
-//! the harder case. Several faults, separated by commas, happen one after the other: the passes of a fault count from
-//! the fault before it.
+//! `JETON_FAULT=point:passes:action:micros` passes the point `passes` times and then executes the action,
+//! `kill` or `stop`, `micros` microseconds later. With a delay, requests are sent and their responses are
+//! outstanding, which is the harder case. Several faults, separated by commas, happen one after the other:
+//! the passes of a fault count from the fault before it.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -70,9 +71,9 @@ pub(crate) fn pass(point: std::fmt::Arguments<'_>) {
         return;
     }
     tracing::warn!(point = fault.point, action = fault.action, "failpoint reached");
-    // A child process sends the signal, so that no thread of this process can delay it. It waits until this process
-    // has stopped, so that no thread passes the point meanwhile. The wait is bounded, because the test may resume
-    // this process earlier.
+    // A child process sends the signal, so that no thread of this process can delay it. It waits until this
+    // process has stopped, so that no thread passes the point meanwhile. The wait is bounded, because the
+    // test may resume this process earlier.
     let script = match fault.action.as_str() {
         "stop" => {
             "kill -STOP $PPID; n=0; \

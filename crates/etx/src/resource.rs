@@ -21,8 +21,8 @@ pub trait Resource: Send + Sync {
     /// The placeholder syntax of its statements.
     fn dialect(&self) -> Dialect;
 
-    /// Whether it can record decisions, that is, commit a branch atomically with its decision. Otherwise it needs
-    /// neither [`write_decision`](Self::write_decision) nor [`read_decision`](Self::read_decision).
+    /// Whether it can record decisions, that is, commit a branch atomically with its decision. Otherwise it
+    /// needs neither [`write_decision`](Self::write_decision) nor [`read_decision`](Self::read_decision).
     fn keeps_decisions(&self) -> bool {
         false
     }
@@ -68,8 +68,8 @@ pub trait Resource: Send + Sync {
     async fn forget(&self, below: u128) -> Result<(), ResourceError>;
 
     /// Terminates all sessions of this incarnation of the coordinator's server, so that the branches of a
-    /// suspected server block no other coordinator. This is for liveness only: a running server loses its attempts in
-    /// flight and may begin new ones.
+    /// suspected server block no other coordinator. This is for liveness only: a running server loses its
+    /// attempts in flight and may begin new ones.
     async fn fence(&self, coordinator: CoordinatorId) -> Result<(), ResourceError>;
 }
 

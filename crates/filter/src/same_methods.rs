@@ -18,12 +18,12 @@ macro_rules! same_methods {
             self.lock_rotator().bytes()
         }
 
-        /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
-        /// same timeline. Ids that have expired by `now` are left out; if they are dated, they are rejected from
-        /// then on.
+        /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on
+        /// the same timeline. Ids that have expired by `now` are left out; if they are dated, they are
+        /// rejected from then on.
         ///
-        /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
-        /// bytes must not decide how much memory is allocated.
+        /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`:
+        /// untrusted bytes must not decide how much memory is allocated.
         pub fn restore(
             bytes: &[u8],
             key: Key,

@@ -168,8 +168,8 @@ impl Settings {
         /// Expected ids per window, which is the initial size. Default 10,000.
         expected_ids(expected_ids: u64);
 
-        /// Maximum bytes of filter memory. Default 256 MiB. At the cap the filter reports pressure; it does not
-        /// forget.
+        /// Maximum bytes of filter memory. Default 256 MiB. At the cap the filter reports pressure; it does
+        /// not forget.
         memory_cap(memory_cap: usize);
 
         /// Whether memory follows the load. Default [`Growth::Elastic`].
@@ -178,8 +178,8 @@ impl Settings {
         /// Dated ids only: how far ahead of the filter's time an id may be dated. Default zero.
         skew(skew: Duration);
 
-        /// Dated ids only: generations per window. Default 16. With more generations, ids are forgotten sooner
-        /// after the window, and the overhead of `1/generations` of the memory shrinks.
+        /// Dated ids only: generations per window. Default 16. With more generations, ids are forgotten
+        /// sooner after the window, and the overhead of `1/generations` of the memory shrinks.
         generations(generations: u32);
     }
 

@@ -63,8 +63,9 @@ pub trait DecisionSql {
     /// Writes a decision and commits, on the session of a branch, after `begin` if there is one.
     fn commit_deciding_sql(settings: &Settings, begin: Option<&str>, xid: &Xid, decision: &[u8]) -> String;
 
-    /// Writes a decision unless there is one, and returns the row of [`read_decision_sql`](Self::read_decision_sql)
-    /// last. A decision below the retention limit violates the not-null constraint.
+    /// Writes a decision unless there is one, and returns the row of
+    /// [`read_decision_sql`](Self::read_decision_sql) last. A decision below the retention limit violates the
+    /// not-null constraint.
     fn write_decision_sql(
         settings: &Settings,
         request: RequestId,
@@ -87,8 +88,8 @@ pub trait DecisionSql {
 }
 
 /// A database engine: its sessions, and the statements that begin and end branches.
-/// [`XaResource`](crate::xa_resource::XaResource) and [`XaBranch`](crate::xa_branch::XaBranch) implement the protocol on
-/// top of it.
+/// [`XaResource`](crate::xa_resource::XaResource) and [`XaBranch`](crate::xa_branch::XaBranch) implement the
+/// protocol on top of it.
 #[async_trait]
 pub trait Driver: DecisionSql + Sized + Send + Sync + 'static {
     type Session: Session;
@@ -117,7 +118,8 @@ pub trait Driver: DecisionSql + Sized + Send + Sync + 'static {
     /// The reason why a branch does not accept a statement.
     fn refusal(statement: &str) -> Option<&'static str>;
 
-    /// Begins a branch. A branch that `decides_here` commits together with its decision and is never prepared.
+    /// Begins a branch. A branch that `decides_here` commits together with its decision and is never
+    /// prepared.
     fn begin_sql(xid: &Xid, decides_here: bool) -> String;
 
     /// Rolls back a branch that is not prepared.

@@ -8,8 +8,8 @@ pub fn session_label(coordinator: CoordinatorId) -> String {
     format!("etx:{server:04x}{incarnation:016x}")
 }
 
-/// The range of branch names of all sessions below `session`. Names have a fixed width and begin with the cluster and
-/// the session, so those of older sessions are contiguous.
+/// The range of branch names of all sessions below `session`. Names have a fixed width and begin with the
+/// cluster and the session, so those of older sessions are contiguous.
 pub fn markers_below(Cluster { number, deployment }: Cluster, session: u128) -> (String, String) {
     let start = format!("etx1:{number:08x}{deployment:08x}");
     let end = format!("{start}{session:032x}");

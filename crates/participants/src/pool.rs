@@ -1,7 +1,7 @@
 //! A pool of connections that hold no branch.
 //!
-//! Invariant: every connection in the pool is idle and has no branch. [`PooledConnection::give_back`] returns a
-//! connection; dropping a [`PooledConnection`] closes the connection.
+//! Invariant: every connection in the pool is idle and has no branch. [`PooledConnection::give_back`] returns
+//! a connection; dropping a [`PooledConnection`] closes the connection.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,8 +30,8 @@ impl<C> Pool<C> {
         Self { idle: Arc::default(), slots: Arc::new(Semaphore::new(connections_max)) }
     }
 
-    /// Waits for a free connection. The most recently used idle one is taken first; `connect` opens another if there
-    /// is none, or if it is not open any more.
+    /// Waits for a free connection. The most recently used idle one is taken first; `connect` opens another
+    /// if there is none, or if it is not open any more.
     pub async fn acquire(
         &self,
         settings: &Settings,

@@ -16,8 +16,8 @@ pub struct XaBranch<D: Driver> {
     /// `None` after the branch has ended, or when the connection is unusable.
     connection: Option<PooledConnection<D::Session>>,
     xid: Xid,
-    /// Whether the decision of the attempt is recorded in this database: the branch then commits together with
-    /// the decision and is never prepared.
+    /// Whether the decision of the attempt is recorded in this database: the branch then commits together
+    /// with the decision and is never prepared.
     decides_here: bool,
     /// Whether rows were changed for certain.
     has_changed: bool,
@@ -322,8 +322,8 @@ impl<D: Recovery> Branch for XaBranch<D> {
                 self.roll_back().await;
                 Ok(())
             }
-            // A statement, perhaps the prepare, may be in flight. Wait for its end, so that it cannot take effect
-            // later.
+            // A statement, perhaps the prepare, may be in flight. Wait for its end, so that it cannot take
+            // effect later.
             (State::Busy | State::Preparing, Outcome::Abort) => {
                 self.connection = None;
                 D::end_session(&self.database, &self.xid).await?;

@@ -15,8 +15,8 @@ use crate::query_error::{QueryError, TextRows, first};
 use crate::settings::Settings;
 use crate::xa_branch::XaBranch;
 
-/// Connections for recovery and decisions. They are separate from the connections of branches, so that branches
-/// can be resolved while all branches wait for each other.
+/// Connections for recovery and decisions. They are separate from the connections of branches, so that
+/// branches can be resolved while all branches wait for each other.
 const CONTROL_CONNECTIONS: usize = 4;
 
 /// Tables that had another name in earlier versions.
@@ -55,8 +55,8 @@ impl<D: Schema> XaResource<D> {
         D::ensure_schema(&self.database).await
     }
 
-    /// Reserves the cluster number for this deployment: [`ResourceError::Setup`] if another deployment has it.
-    /// Needs the tables.
+    /// Reserves the cluster number for this deployment: [`ResourceError::Setup`] if another deployment has
+    /// it. Needs the tables.
     pub async fn claim(&self) -> Result<(), ResourceError> {
         let settings = &self.database.settings;
         let rows = self.database.query(&D::claim_sql(settings)).await?;
@@ -107,8 +107,8 @@ impl<D: Driver> Database<D> {
         }
     }
 
-    /// Gives the tables of an earlier version their present names. Fails if both names exist, because a server of the
-    /// earlier version may have written to the old table.
+    /// Gives the tables of an earlier version their present names. Fails if both names exist, because a
+    /// server of the earlier version may have written to the old table.
     pub async fn rename_old_tables(&self) -> Result<(), ResourceError> {
         for (old, new) in RENAMED_TABLES {
             // The new name first: another server may rename the table between the two queries.

@@ -1,6 +1,8 @@
-//! Registers in PostgreSQL compared with a plain `INSERT` on the same server, with one writer and with 64. Prints; checks nothing.
+//! Registers in PostgreSQL compared with a plain `INSERT` on the same server, with one writer and with 64.
+//! Prints; checks nothing.
 //!
-//! `cargo bench -p jeton-register-postgres`. The subjects alternate within one run: figures of different runs do not compare.
+//! `cargo bench -p jeton-register-postgres`. The subjects alternate within one run: figures of different runs
+//! do not compare.
 
 use std::time::{Duration, Instant};
 

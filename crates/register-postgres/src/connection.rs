@@ -85,8 +85,8 @@ async fn check_server(client: &Client) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The settings of every session. `remote_apply` is stricter than `on` and is left as it is. Every statement finds registers by their
-/// keys: outdated statistics must not make the planner scan whole tables.
+/// The settings of every session. `remote_apply` is stricter than `on` and is left as it is. Every statement
+/// finds registers by their keys: outdated statistics must not make the planner scan whole tables.
 fn settings(options: &Options) -> String {
     let timeout = options.statement_timeout.as_millis();
     format!(

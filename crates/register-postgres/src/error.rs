@@ -28,7 +28,8 @@ impl StatementError {
     fn of_server(error: &DbError) -> Self {
         let code = error.code().code();
         let text = format!("{} ({code})", error.message());
-        // An error rolls back. A message that ends the session may come after the commit, during the wait for a standby.
+        // An error rolls back. A message that ends the session may come after the commit, during the wait for
+        // a standby.
         if error.parsed_severity() != Some(Severity::Error) || code.starts_with("08") {
             return Self::Lost(text);
         }

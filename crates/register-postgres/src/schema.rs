@@ -16,7 +16,8 @@ use crate::open_error::OpenError;
 /// The version of the tables.
 pub const VERSION: i32 = 1;
 
-/// Held while the tables are created: concurrent `CREATE TABLE IF NOT EXISTS` statements fail. The bytes spell `jetonreg`.
+/// Held while the tables are created: concurrent `CREATE TABLE IF NOT EXISTS` statements fail. The bytes
+/// spell `jetonreg`.
 const LOCK: i64 = 0x6a65_746f_6e72_6567;
 
 const TABLES: &str = "

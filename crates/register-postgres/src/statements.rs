@@ -10,10 +10,11 @@ macro_rules! marked {
     };
 }
 
-/// Writes the registers that are empty, and returns their keys. In key order, so that concurrent statements do not deadlock; of writes
-/// with the same key the first.
+/// Writes the registers that are empty, and returns their keys. In key order, so that concurrent statements
+/// do not deadlock; of writes with the same key the first.
 ///
-/// It waits for an uncommitted write of the same register. It does not see marks that are committed after it began, so [`MARKED`] follows.
+/// It waits for an uncommitted write of the same register. It does not see marks that are committed after it
+/// began, so [`MARKED`] follows.
 const INSERT: &str = concat!(
     "INSERT INTO jeton_register (space, log, slot, value)
     SELECT w.space, w.log, w.slot, w.value
@@ -28,8 +29,8 @@ const INSERT: &str = concat!(
 
 /// The positions of the registers that are trimmed.
 ///
-/// If a row was inserted in the place of a deleted one, the mark that allowed the deletion was committed before the insert, so this
-/// statement sees it.
+/// If a row was inserted in the place of a deleted one, the mark that allowed the deletion was committed
+/// before the insert, so this statement sees it.
 const MARKED: &str = concat!(
     "SELECT w.place
     FROM unnest($1::smallint[], $2::uuid[], $3::bigint[]) WITH ORDINALITY AS w (space, log, slot, place)
@@ -46,7 +47,8 @@ const VALUES: &str = concat!(
     LEFT JOIN jeton_register r USING (space, log, slot)"
 );
 
-/// The marks of a log and a range of its registers, limited by number and bytes; the first register is always included.
+/// The marks of a log and a range of its registers, limited by number and bytes; the first register is always
+/// included.
 const READ: &str = "
     SELECT
         coalesce((SELECT t.trimmed FROM jeton_trim t WHERE t.space = $1 AND t.log = $2), 0),

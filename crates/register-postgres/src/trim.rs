@@ -1,7 +1,7 @@
 //! Trims, retirements and blobs.
 //!
-//! Invariant: a mark is committed before the first row that it covers is deleted. If the deletion is interrupted, the next trim or
-//! retirement deletes the remaining rows.
+//! Invariant: a mark is committed before the first row that it covers is deleted. If the deletion is
+//! interrupted, the next trim or retirement deletes the remaining rows.
 
 use std::sync::Arc;
 

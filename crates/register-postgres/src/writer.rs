@@ -17,8 +17,8 @@ use crate::options::Options;
 const GROUP_WRITES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-/// How often a group is repeated: because of a conflict with another transaction, or because of a register that was neither empty
-/// nor found, which only a manual deletion of rows can cause.
+/// How often a group is repeated: because of a conflict with another transaction, or because of a register
+/// that was neither empty nor found, which only a manual deletion of rows can cause.
 const ROUNDS_MAX: usize = 64;
 
 /// Writes what is in the queue until it is closed.
@@ -86,7 +86,8 @@ async fn write_all(
     Err(RegisterError::Unknown(format!("no result after {ROUNDS_MAX} rounds")))
 }
 
-/// Executes the writes at the positions `open`, and sets their results. Sets `has_inserted` if it inserted rows.
+/// Executes the writes at the positions `open`, and sets their results. Sets `has_inserted` if it inserted
+/// rows.
 async fn round(
     session: &Session,
     writes: &[Write<'_>],

@@ -1,13 +1,16 @@
 //! Bootstrap of a cluster, and admission of an identity as the voter of its member.
 //!
 //! Invariants:
-//! - *One bootstrap.* Only the member with the lowest number bootstraps the cluster: only if its own log is empty, all other members
-//!   report empty logs, and all are configured with the same members. A member with a log was bootstrapped before.
-//! - *Admission by the leader.* An identity that is not a voter asks the leader for admission. The leader replicates everything to it
-//!   first, and then replaces the member's previous identity by a change that a majority of the old and of the new voters commits.
-//!   So a majority still stores what was acknowledged, and the previous identity no longer counts.
+//! - *One bootstrap.* Only the member with the lowest number bootstraps the cluster: only if its own log is
+//!   empty, all other members report empty logs, and all are configured with the same members. A member with
+//!   a log was bootstrapped before.
+//! - *Admission by the leader.* An identity that is not a voter asks the leader for admission. The leader
+//!   replicates everything to it first, and then replaces the member's previous identity by a change that a
+//!   majority of the old and of the new voters commits. So a majority still stores what was acknowledged, and
+//!   the previous identity no longer counts.
 //!
-//! A member with its log in memory starts with a new identity each time, and so does a member that lost its disk.
+//! A member with its log in memory starts with a new identity each time, and so does a member that lost its
+//! disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -65,7 +68,8 @@ async fn try_join(node: &Node, connections: &mut LeaderConnections) {
     }
 }
 
-/// Whether all are configured with the same members. A majority of three members need not overlap with one of five.
+/// Whether all are configured with the same members. A majority of three members need not overlap with one of
+/// five.
 fn check_members(node: &Node, mine: &Status, others: &BTreeMap<u64, Status>) -> bool {
     let different = others.iter().find(|(_, status)| status.members != mine.members);
     let why = different.map(|(member, status)| {
@@ -112,7 +116,8 @@ pub async fn admit(node: &Node, member: u64, identity: u64) -> Result<(), Refusa
     }
 }
 
-/// The voters once this identity is the voter of the member, and the learners of the member that are then superseded.
+/// The voters once this identity is the voter of the member, and the learners of the member that are then
+/// superseded.
 fn voters_with(node: &Node, member: u64, identity: u64) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let stored = Arc::clone(&node.raft.metrics().borrow().membership_config);
     let membership = stored.membership();

@@ -102,12 +102,14 @@ pub fn write_cost(writes: usize, value_bytes: usize) -> usize {
     writes.saturating_add(1).saturating_mul(COMMAND_OVERHEAD).saturating_add(value_bytes)
 }
 
-/// The content of an entry: the commands of one member that arrived while its previous proposal was in flight.
+/// The content of an entry: the commands of one member that arrived while its previous proposal was in
+/// flight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// Drawn at random at each start of a member.
     pub session: u64,
-    /// The number of the proposal in its session. A retried proposal may be in the log several times, and is applied once.
+    /// The number of the proposal in its session. A retried proposal may be in the log several times, and is
+    /// applied once.
     pub sequence: u64,
     pub commands: Vec<Command>,
 }
@@ -125,7 +127,8 @@ pub enum Outcome {
     Fresh,
     Taken(Bytes),
     Trimmed,
-    /// Taken by a value that is left out because the response is large. The caller's member reads it from its own state.
+    /// Taken by a value that is left out because the response is large. The caller's member reads it from its
+    /// own state.
     Omitted,
 }
 

@@ -9,8 +9,8 @@
 //! caller →    request, ← callee: response, one after the other
 //! ```
 //!
-//! Invariant: before the proof, frames are limited to 256 bytes and the handshake has a timeout; after it, frames are limited to
-//! 32 MiB. The receiver allocates memory only for bytes that have arrived.
+//! Invariant: before the proof, frames are limited to 256 bytes and the handshake has a timeout; after it,
+//! frames are limited to 32 MiB. The receiver allocates memory only for bytes that have arrived.
 
 use std::io;
 use std::time::Duration;
@@ -30,8 +30,8 @@ pub const VERSION: u16 = 1;
 pub const FRAME_BYTES_MAX: usize = 32 << 20;
 /// The largest frame of the handshake.
 const HANDSHAKE_BYTES_MAX: usize = 256;
-/// A connection without a request for this long is closed: a caller that lost power does not close it, and it would take a place
-/// among the connections until shutdown.
+/// A connection without a request for this long is closed: a caller that lost power does not close it, and it
+/// would take a place among the connections until shutdown.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 const MAGIC: &[u8; 4] = b"JRFT";

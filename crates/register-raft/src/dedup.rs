@@ -1,7 +1,7 @@
 //! Deduplication of proposals: the last proposal of each session and its results.
 //!
-//! A member has one proposal in flight at a time, so the last one of each session is enough; a lower number is a late retry that no
-//! caller waits for. The sessions are part of the replicated state and of snapshots.
+//! A member has one proposal in flight at a time, so the last one of each session is enough; a lower number
+//! is a late retry that no caller waits for. The sessions are part of the replicated state and of snapshots.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,8 @@
 //! The proofs of a handshake: both members prove that they know the secret without sending it.
 //!
-//! Each side sends a nonce, and proves itself with a keyed hash of both nonces, both member numbers and its side. So a recorded proof
-//! cannot be replayed, and a proof of one side is not valid for the other. Hashes are compared in constant time.
+//! Each side sends a nonce, and proves itself with a keyed hash of both nonces, both member numbers and its
+//! side. So a recorded proof cannot be replayed, and a proof of one side is not valid for the other. Hashes
+//! are compared in constant time.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;

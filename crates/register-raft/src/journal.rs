@@ -1,12 +1,12 @@
 //! The Raft log on disk: a sequence of records in a wal.
 //!
-//! Raft truncates the end of its log when it differs from the leader's; a wal only grows. So the wal contains not the log but the
-//! changes to it, in order: entry, truncation, purge, vote, identity. Opening it replays them. The wal grows at its end and is
-//! trimmed at its start.
+//! Raft truncates the end of its log when it differs from the leader's; a wal only grows. So the wal contains
+//! not the log but the changes to it, in order: entry, truncation, purge, vote, identity. Opening it replays
+//! them. The wal grows at its end and is trimmed at its start.
 //!
 //! Invariants:
-//! - Records are durable in the order of the appends, and complete or absent: a record is split into pieces with flags for the
-//!   first and the last one, and a record without its last piece was never acknowledged.
+//! - Records are durable in the order of the appends, and complete or absent: a record is split into pieces
+//!   with flags for the first and the last one, and a record without its last piece was never acknowledged.
 //! - A trim drops nothing that is still needed: identity, vote and purge point are written again before it.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ const STREAM: LogId = LogId(0);
 /// The first byte of a piece.
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
-/// How long to wait for disk space before a retry. Meanwhile this member does not respond, and the others continue without it.
+/// How long to wait for disk space before a retry. Meanwhile this member does not respond, and the others
+/// continue without it.
 const SPACE_PAUSE: Duration = Duration::from_millis(100);
 
 /// A change of the log.
@@ -168,7 +169,8 @@ impl<D: Disk> Journal<D> {
     }
 }
 
-/// Retries while the next segment is being created or the disk is full. An error of the log would end Raft and the process.
+/// Retries while the next segment is being created or the disk is full. An error of the log would end Raft
+/// and the process.
 async fn with_space<T>(mut request: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match request() {

@@ -1,8 +1,9 @@
 //! Write-once registers replicated among three or five servers by Raft.
 //!
-//! Every server runs a [`RaftRegisters`]; together they are one store. A response means that a majority stores the result, on disk
-//! unless [`Durability::Memory`] is configured. A client may send a request to any member: the leader executes it, the other members
-//! forward it to the leader. Requests succeed while a majority is running and connected.
+//! Every server runs a [`RaftRegisters`]; together they are one store. A response means that a majority
+//! stores the result, on disk unless [`Durability::Memory`] is configured. A client may send a request to any
+//! member: the leader executes it, the other members forward it to the leader. Requests succeed while a
+//! majority is running and connected.
 //!
 //! ```no_run
 //! use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings};
@@ -19,11 +20,13 @@
 //! ```
 //!
 //! Invariants, besides those that [`jeton_register`] requires of every engine:
-//! - *Deterministic.* The state is a function of the Raft log. Applying an entry depends on no clock, no randomness and no member.
-//! - *An empty log is a new voter.* A member that lost its vote and its log never votes under its previous identity. The members
-//!   that still have the log admit it under a new one.
-//! - *A retried proposal is applied once.* A forwarded request without a response is sent again under the same number, and the state
-//!   stores the results of applied numbers. So callers observe a change of leader only as latency.
+//! - *Deterministic.* The state is a function of the Raft log. Applying an entry depends on no clock, no
+//!   randomness and no member.
+//! - *An empty log is a new voter.* A member that lost its vote and its log never votes under its previous
+//!   identity. The members that still have the log admit it under a new one.
+//! - *A retried proposal is applied once.* A forwarded request without a response is sent again under the
+//!   same number, and the state stores the results of applied numbers. So callers observe a change of leader
+//!   only as latency.
 //! - *Authenticated.* Members prove to each other that they know the secret before any request is read.
 //!
 //! `docs/adr/0009-raft.md` has the reasons for this design.

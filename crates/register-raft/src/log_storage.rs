@@ -1,6 +1,8 @@
-//! The log storage of openraft: all entries since the last snapshot in memory, and on disk unless durability is `Memory`.
+//! The log storage of openraft: all entries since the last snapshot in memory, and on disk unless durability
+//! is `Memory`.
 //!
-//! Invariant: an entry, truncation, purge or vote is durable before openraft is notified. A call is one fsync, whatever its size.
+//! Invariant: an entry, truncation, purge or vote is durable before openraft is notified. A call is one
+//! fsync, whatever its size.
 
 use std::fmt::Debug;
 use std::ops::RangeBounds;

@@ -1,7 +1,7 @@
 //! The cluster as a member sees it: who leads, and when each member was last heard from.
 //!
-//! For failure detectors. The leader hears from every member several times within an election timeout; the others hear from the
-//! leader only. Safety does not depend on it.
+//! For failure detectors. The leader hears from every member several times within an election timeout; the
+//! others hear from the leader only. Safety does not depend on it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

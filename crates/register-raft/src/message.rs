@@ -1,4 +1,5 @@
-//! Requests and responses between members. A change of these types is a new [version](crate::connection::VERSION) of the protocol.
+//! Requests and responses between members. A change of these types is a new
+//! [version](crate::connection::VERSION) of the protocol.
 
 use openraft::error::InstallSnapshotError;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,8 @@ use crate::types::{
     AppendRequest, AppendResponse, RaftError, SnapshotRequest, SnapshotResponse, VoteRequest, VoteResponse,
 };
 
-/// A request. Requests of Raft name the identity that they are for: another identity of the same member must not respond.
+/// A request. Requests of Raft name the identity that they are for: another identity of the same member must
+/// not respond.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     Append {
@@ -25,7 +27,8 @@ pub enum Request {
     },
     /// To the leader: append this to the log.
     Propose(Proposal),
-    /// To the leader: the index up to which a member must apply the log to have everything that is acknowledged now.
+    /// To the leader: the index up to which a member must apply the log to have everything that is
+    /// acknowledged now.
     Barrier,
     Status,
     /// To the leader: make this identity the voter of this member.
@@ -61,7 +64,8 @@ pub struct Status {
     pub members: Vec<u64>,
 }
 
-/// Why a request was not executed. It has no effect, except with [`Refusal::NotLeader`] and [`Refusal::Unknown`].
+/// Why a request was not executed. It has no effect, except with [`Refusal::NotLeader`] and
+/// [`Refusal::Unknown`].
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// openraft also returns this for an entry that is in the log already.

@@ -55,8 +55,9 @@ impl Node {
         metrics.state == ServerState::Leader && self.has_majority(&metrics)
     }
 
-    /// As the leader: whether a majority responded recently. openraft remains leader when it is cut off, and accepts proposals
-    /// that it cannot commit: their outcome would be unknown, and they would stay in its log.
+    /// As the leader: whether a majority responded recently. openraft remains leader when it is cut off, and
+    /// accepts proposals that it cannot commit: their outcome would be unknown, and they would stay in its
+    /// log.
     fn has_majority(&self, metrics: &Metrics) -> bool {
         let silence_max = self.settings.timing.attempt_timeout().as_millis();
         metrics.millis_since_quorum_ack.is_none_or(|silence| u128::from(silence) <= silence_max)
@@ -121,7 +122,8 @@ impl Node {
         }
     }
 
-    /// Sends a proposal to the leader, with retries until the deadline. Its number makes the retries harmless.
+    /// Sends a proposal to the leader, with retries until the deadline. Its number makes the retries
+    /// harmless.
     pub async fn propose(
         &self,
         connections: &mut LeaderConnections,

@@ -1,10 +1,12 @@
 //! The identity of a member towards Raft.
 //!
-//! A voter that forgets its vote or its log can undo a decision: it may vote twice in a term, or elect a leader without an acknowledged
-//! entry. So Raft does not know the member's number but an identity, which is drawn at random when the log is created and stored in it.
+//! A voter that forgets its vote or its log can undo a decision: it may vote twice in a term, or elect a
+//! leader without an acknowledged entry. So Raft does not know the member's number but an identity, which is
+//! drawn at random when the log is created and stored in it.
 //!
-//! Invariant: *a member with an empty log has an identity that never voted.* In memory that is every start; on disk, the first start and
-//! every start without the directory. The leader [admits](crate::bootstrap) it in place of the member's previous identity.
+//! Invariant: *a member with an empty log has an identity that never voted.* In memory that is every start;
+//! on disk, the first start and every start without the directory. The leader [admits](crate::bootstrap) it
+//! in place of the member's previous identity.
 
 use serde::{Deserialize, Serialize};
 

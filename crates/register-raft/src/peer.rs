@@ -1,4 +1,5 @@
-//! A client of another member, with one connection that is made when it is needed and replaced when it breaks.
+//! A client of another member, with one connection that is made when it is needed and replaced when it
+//! breaks.
 
 use std::io;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ impl Peer {
 
     /// Sends a request and waits for the response until the deadline.
     pub async fn call(&mut self, request: &Request, deadline: Instant) -> Result<Response, PeerError> {
-        // Taken out while it is in use: a dropped call must not leave a connection with a part of a response in it.
+        // Taken out while it is in use: a dropped call must not leave a connection with a part of a response
+        // in it.
         let unused = self.connection.take().filter(|(_, used)| used.elapsed() < IDLE_TIMEOUT / 2);
         let mut connection = match unused {
             Some((connection, _)) => connection,

@@ -1,7 +1,7 @@
 //! Reads that wait until this member has applied everything that was acknowledged before they were submitted.
 //!
-//! Invariant: a read is executed after a barrier that was requested from the leader after the read was submitted. One barrier serves
-//! all reads that were submitted before it.
+//! Invariant: a read is executed after a barrier that was requested from the leader after the read was
+//! submitted. One barrier serves all reads that were submitted before it.
 
 use std::sync::Arc;
 

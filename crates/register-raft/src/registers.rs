@@ -5,8 +5,8 @@
 //! | `jeton-raft` | owns the runtime, and shuts it down |
 //! | `jeton-raft-work` | the threads of the runtime: Raft, the RPC server, the queues, bootstrap |
 //!
-//! Futures complete on any executor, because tasks of the own runtime do the work. Dropping the engine ends all of them and releases
-//! the directory; the other members observe it as a crash.
+//! Futures complete on any executor, because tasks of the own runtime do the work. Dropping the engine ends
+//! all of them and releases the directory; the other members observe it as a crash.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -63,12 +63,12 @@ pub struct RaftRegisters {
 }
 
 impl RaftRegisters {
-    /// Starts a member. It connects to the others, bootstraps the cluster with them if there is none, and gets admitted as a voter.
-    /// Until then requests wait for the [request timeout](crate::Timing::request).
+    /// Starts a member. It connects to the others, bootstraps the cluster with them if there is none, and
+    /// gets admitted as a voter. Until then requests wait for the [request timeout](crate::Timing::request).
     ///
-    /// Fails if the settings are invalid, the port is taken, or the directory is in use, damaged or another member's. An unreachable
-    /// member, another secret and other members in the settings are reported by [`Error::Unavailable`] of requests, and by
-    /// [`MemberView::last_error`].
+    /// Fails if the settings are invalid, the port is taken, or the directory is in use, damaged or another
+    /// member's. An unreachable member, another secret and other members in the settings are reported by
+    /// [`Error::Unavailable`] of requests, and by [`MemberView::last_error`].
     pub fn open(settings: Settings) -> Result<Self, OpenError> {
         settings.check()?;
         let settings = Arc::new(settings);
@@ -148,8 +148,8 @@ impl RaftRegisters {
         })
     }
 
-    /// The member that leads, as far as this member knows. A leader that has not heard from a majority recently does not report
-    /// itself.
+    /// The member that leads, as far as this member knows. A leader that has not heard from a majority
+    /// recently does not report itself.
     pub fn leader(&self) -> Option<u64> {
         self.node.leader()
     }
@@ -159,7 +159,8 @@ impl RaftRegisters {
         self.node.members()
     }
 
-    /// Whether this member is admitted as a voter. With its log in memory it is so only some time after each start.
+    /// Whether this member is admitted as a voter. With its log in memory it is so only some time after each
+    /// start.
     pub fn is_voter(&self) -> bool {
         self.node.is_voter()
     }
@@ -174,8 +175,8 @@ impl RaftRegisters {
         self.node.shared.bytes()
     }
 
-    /// Ends this member and releases its directory. The outcome of requests in flight is unknown; later ones are refused. Dropping it
-    /// does the same.
+    /// Ends this member and releases its directory. The outcome of requests in flight is unknown; later ones
+    /// are refused. Dropping it does the same.
     pub fn close(&self) {
         // Locked until all tasks have ended: a second caller must not return before.
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,8 +187,8 @@ impl RaftRegisters {
         }
     }
 
-    /// Whether the state may grow. Checked before a write is queued: a write that fails in the queue also fails the requests behind it,
-    /// and a trim that would free space must not be among them again and again.
+    /// Whether the state may grow. Checked before a write is queued: a write that fails in the queue also
+    /// fails the requests behind it, and a trim that would free space must not be among them again and again.
     fn check_space(&self) -> Result<(), Error> {
         let (bytes, max) = (self.node.shared.bytes(), self.node.settings.state_bytes_max);
         if bytes > max {
@@ -276,7 +277,8 @@ async fn make_snapshots(node: Arc<Node>) {
     }
 }
 
-/// Aborts the process when Raft fails because of a log error or a panic: the member could not execute requests any more.
+/// Aborts the process when Raft fails because of a log error or a panic: the member could not execute
+/// requests any more.
 async fn abort_with_raft(node: Arc<Node>) {
     let mut metrics = node.raft.metrics();
     let Ok(last) = metrics.wait_for(|metrics| metrics.running_state.is_err()).await else { return };

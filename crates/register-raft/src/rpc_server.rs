@@ -1,4 +1,5 @@
-//! The RPC server: accepts connections of other members, and executes the requests of a connection one after the other.
+//! The RPC server: accepts connections of other members, and executes the requests of a connection one after
+//! the other.
 
 use std::io;
 use std::sync::Arc;

@@ -27,7 +27,8 @@ pub const READ_REGISTERS_MAX: usize = 65_536;
 pub const CONNECTIONS_MAX: usize = 128;
 const SECRET_BYTES_MIN: usize = 16;
 const SECRET_BYTES_MAX: usize = 1024;
-/// The highest [`Settings::state_bytes_max`]: a snapshot of the state, and of writes admitted before, is one blob of the wal.
+/// The highest [`Settings::state_bytes_max`]: a snapshot of the state, and of writes admitted before, is one
+/// blob of the wal.
 const STATE_BYTES_MAX: usize = 3 << 30;
 /// The longest interval and timeout.
 const TIME_MAX: Duration = Duration::from_secs(3600);
@@ -38,8 +39,8 @@ const TIME_MAX: Duration = Duration::from_secs(3600);
 pub struct Settings {
     /// The number of this member.
     pub me: u64,
-    /// All members, three or five, including this one. The numbers must be the same at each member; an address is the one at which
-    /// this member reaches the other.
+    /// All members, three or five, including this one. The numbers must be the same at each member; an
+    /// address is the one at which this member reaches the other.
     pub members: Vec<Member>,
     /// The address to listen on, if it is not this member's address in `members`.
     pub listen: Option<SocketAddr>,
@@ -51,8 +52,8 @@ pub struct Settings {
     pub snapshot_entries: u64,
     /// The same after this many bytes of entries. About as much of the log is in memory.
     pub snapshot_bytes: usize,
-    /// Above this many bytes of registers and blobs, which are in memory, no writes are admitted until some are trimmed or retired.
-    /// Writes admitted before are still executed. At most 3 GiB.
+    /// Above this many bytes of registers and blobs, which are in memory, no writes are admitted until some
+    /// are trimmed or retired. Writes admitted before are still executed. At most 3 GiB.
     pub state_bytes_max: usize,
     /// The length of a segment of the log: a multiple of 4096, at least 64 KiB.
     pub segment_bytes: u32,
@@ -117,8 +118,8 @@ impl Settings {
         self.members.iter().find(|other| other.id == member).map(|other| other.address)
     }
 
-    /// The bytes of state above which the leader refuses writes: those that all members may have admitted while they knew of no
-    /// more than [`Settings::state_bytes_max`] are still executed.
+    /// The bytes of state above which the leader refuses writes: those that all members may have admitted
+    /// while they knew of no more than [`Settings::state_bytes_max`] are still executed.
     pub(crate) fn leader_state_bytes_max(&self) -> usize {
         self.state_bytes_max + self.state_bytes_max.min(self.members.len() * IN_FLIGHT_BYTES_MAX)
     }
@@ -168,31 +169,35 @@ impl fmt::Debug for Secret {
 /// Where the Raft log is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Durability {
-    /// In files of this directory, with an fsync before every acknowledgement. Acknowledged writes survive a crash of all members.
+    /// In files of this directory, with an fsync before every acknowledgement. Acknowledged writes survive a
+    /// crash of all members.
     Disk(PathBuf),
-    /// In memory only: the diskless majority of the paper. Acknowledged writes last as long as a majority of the processes.
+    /// In memory only: the diskless majority of the paper. Acknowledged writes last as long as a majority of
+    /// the processes.
     ///
-    /// - A member that restarts has lost everything. The remaining majority admits it as a new voter and replicates everything to
-    ///   it. Until then it does not count: restart the next member only then.
-    /// - If a majority ends within that time, the remaining members refuse all requests permanently: they cannot know what was
-    ///   acknowledged without them. The operator must restart all members, which then have no registers.
-    /// - *A power failure of all members loses every register*, acknowledged ones too, and they start with an empty store. A
-    ///   transaction that was decided may then be decided differently. Use this only if members do not fail together, or if
-    ///   everything that depends on the registers is lost with them.
+    /// - A member that restarts has lost everything. The remaining majority admits it as a new voter and
+    ///   replicates everything to it. Until then it does not count: restart the next member only then.
+    /// - If a majority ends within that time, the remaining members refuse all requests permanently: they
+    ///   cannot know what was acknowledged without them. The operator must restart all members, which then
+    ///   have no registers.
+    /// - *A power failure of all members loses every register*, acknowledged ones too, and they start with an
+    ///   empty store. A transaction that was decided may then be decided differently. Use this only if
+    ///   members do not fail together, or if everything that depends on the registers is lost with them.
     Memory,
 }
 
 /// Intervals and timeouts.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// The interval of the leader's heartbeats, and the timeout of an append at another member: it must be well above the time of
-    /// an fsync.
+    /// The interval of the leader's heartbeats, and the timeout of an append at another member: it must be
+    /// well above the time of an fsync.
     pub heartbeat: Duration,
-    /// The election timeout. A member trusts a leader for four thirds of it after it last heard from it; then it waits for one to
-    /// four thirds of it and becomes a candidate. So a dead leader is replaced after 7/3 to 8/3 of this time.
+    /// The election timeout. A member trusts a leader for four thirds of it after it last heard from it; then
+    /// it waits for one to four thirds of it and becomes a candidate. So a dead leader is replaced after 7/3
+    /// to 8/3 of this time.
     pub election: Duration,
-    /// The timeout of a request, which fails with [`Unavailable`](jeton_register::Error::Unavailable) if it has no effect, and with
-    /// [`Unknown`](jeton_register::Error::Unknown) if a write may have been executed.
+    /// The timeout of a request, which fails with [`Unavailable`](jeton_register::Error::Unavailable) if it
+    /// has no effect, and with [`Unknown`](jeton_register::Error::Unknown) if a write may have been executed.
     pub request: Duration,
     /// The timeout of a connection attempt.
     pub connect: Duration,
@@ -236,7 +241,8 @@ impl Timing {
         self.election * 4 / 3
     }
 
-    /// The timeout of one attempt to reach the leader: a leader that has not responded by then may have been replaced.
+    /// The timeout of one attempt to reach the leader: a leader that has not responded by then may have been
+    /// replaced.
     pub(crate) fn attempt_timeout(&self) -> Duration {
         3 * self.election
     }

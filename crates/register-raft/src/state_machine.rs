@@ -1,6 +1,8 @@
-//! The state machine of openraft: the replicated state, the index up to which it is applied, and its snapshots.
+//! The state machine of openraft: the replicated state, the index up to which it is applied, and its
+//! snapshots.
 //!
-//! The state is in memory. Invariant: a snapshot is durable before openraft is notified, which then purges the log before it.
+//! The state is in memory. Invariant: a snapshot is durable before openraft is notified, which then purges
+//! the log before it.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;

@@ -59,9 +59,10 @@ impl<D: Disk> Storage<D> {
     }
 }
 
-/// The vote after a restart. With a committed vote for itself openraft would continue as the leader of the same term. If the end of
-/// its log was lost, it would assign an index and a term a second time, to another entry, and no member could tell the two apart.
-/// With an uncommitted vote it needs an election in a new term, which it loses against members that have more of the log.
+/// The vote after a restart. With a committed vote for itself openraft would continue as the leader of the
+/// same term. If the end of its log was lost, it would assign an index and a term a second time, to another
+/// entry, and no member could tell the two apart. With an uncommitted vote it needs an election in a new
+/// term, which it loses against members that have more of the log.
 fn uncommitted_vote(vote: Vote, identity: u64) -> Vote {
     if vote.committed && vote.leader_id.node_id == identity {
         return Vote::new(vote.leader_id.term, identity);

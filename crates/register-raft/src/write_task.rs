@@ -1,4 +1,5 @@
-//! The task that sends the writes of this member to the leader: one proposal at a time, retried until it has a response or times out.
+//! The task that sends the writes of this member to the leader: one proposal at a time, retried until it has
+//! a response or times out.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A million sessions: memory, disk usage, start time, and the time to retire them. Prints; checks nothing.
 //!
-//! `cargo bench -p jeton-register --bench sessions`, in the folder that `JETON_BENCH_DIR` names, or a temporary one.
+//! `cargo bench -p jeton-register --bench sessions`, in the folder that `JETON_BENCH_DIR` names, or a
+//! temporary one.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -18,7 +18,8 @@ impl Admission {
         Arc::new(Self { in_flight: Mutex::default(), requests_max, bytes_max })
     }
 
-    /// Admits `requests` requests with `bytes` bytes together. When nothing is in flight, any request is admitted.
+    /// Admits `requests` requests with `bytes` bytes together. When nothing is in flight, any request is
+    /// admitted.
     pub fn reserve(self: &Arc<Self>, requests: usize, bytes: usize) -> Result<Admitted, Error> {
         let requests = requests.max(1);
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);

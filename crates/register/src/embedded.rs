@@ -1,8 +1,9 @@
 //! The embedded engine: the registers are in memory, and every change is an entry of a wal.
 //!
-//! *Compaction.* When the segments take more than twice what the registers need (and two segments more), the log is *rewritten*:
-//! each later change also appends some of the live registers again. At the end of the pass the log is trimmed up to its start,
-//! which releases the segments before. So disk usage is bounded by the live registers, whatever their age.
+//! *Compaction.* When the segments take more than twice what the registers need (and two segments more), the
+//! log is *rewritten*: each later change also appends some of the live registers again. At the end of the
+//! pass the log is trimmed up to its start, which releases the segments before. So disk usage is bounded by
+//! the live registers, whatever their age.
 //!
 //! Invariants:
 //! - The order of the entries in the log is the order of the changes in memory: both happen under one lock.
@@ -121,7 +122,8 @@ struct Rewrite {
 }
 
 impl<D: Disk> EmbeddedRegisters<D> {
-    /// Opens the registers on this disk, or creates them. If the disk fails and it is unknown what is durable, the process aborts.
+    /// Opens the registers on this disk, or creates them. If the disk fails and it is unknown what is
+    /// durable, the process aborts.
     pub fn open(disk: D, options: Options) -> Result<Self, OpenError> {
         let wal = Wal::open(disk, options.wal.clone())?;
         Self::recover(wal, options)
@@ -245,7 +247,8 @@ impl<D: Disk> EmbeddedRegisters<D> {
         })
     }
 
-    /// Appends a trim or a retirement. They may use half of the headroom: a rewrite must be possible after them.
+    /// Appends a trim or a retirement. They may use half of the headroom: a rewrite must be possible after
+    /// them.
     fn forget(
         &self,
         is_done: impl FnOnce(&RegisterMap) -> bool,
@@ -320,7 +323,8 @@ impl<D: Disk> EmbeddedRegisters<D> {
         }
         if !entries.is_empty() {
             let bytes = entries.iter().map(Vec::len).sum();
-            // A rewrite may use the headroom only if all of it fits: else the headroom is gone and nothing is trimmed.
+            // A rewrite may use the headroom only if all of it fits: else the headroom is gone and nothing is
+            // trimmed.
             let reserved = match state.map.bytes() <= limits.headroom_bytes / 8 {
                 true => self.wal.reserve_headroom(entries.len(), bytes, 0),
                 false => self.wal.reserve(entries.len(), bytes),

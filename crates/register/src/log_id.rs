@@ -27,8 +27,8 @@ impl LogKind {
         }
     }
 
-    /// Whether the ids of its logs start with their creation time, so that older logs have lower ids. Such logs are numerous and
-    /// short, and are [retired](crate::Registers::retire) together.
+    /// Whether the ids of its logs start with their creation time, so that older logs have lower ids. Such
+    /// logs are numerous and short, and are [retired](crate::Registers::retire) together.
     pub const fn is_dated(self) -> bool {
         match self {
             Self::Partition | Self::Deployment => false,

@@ -1,7 +1,7 @@
 //! Converts registers from format version 1 or 2 to the present one.
 //!
-//! Those versions stored registers as records of the log itself. The new directory is built beside the old one and takes its place
-//! by two renames. Every step can be repeated after a crash.
+//! Those versions stored registers as records of the log itself. The new directory is built beside the old
+//! one and takes its place by two renames. Every step can be repeated after a crash.
 
 use std::io;
 use std::path::{Path, PathBuf};

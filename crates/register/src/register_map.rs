@@ -139,7 +139,8 @@ impl RegisterMap {
         self.purge();
     }
 
-    /// Removes some registers of retired logs. The marks already hide them, so that it need not be all at once.
+    /// Removes some registers of retired logs. The marks already hide them, so that it need not be all at
+    /// once.
     fn purge(&mut self) {
         if !self.purging {
             return;

@@ -9,21 +9,23 @@ use crate::{Batch, Blob, Error, LogId, LogKind, Slot};
 
 /// A store of write-once registers, and of a few blobs.
 ///
-/// A call starts the request; the future returns its result. Dropping the future of a write does not undo the write: its outcome
-/// is then unknown, and a repeated write returns it.
+/// A call starts the request; the future returns its result. Dropping the future of a write does not undo the
+/// write: its outcome is then unknown, and a repeated write returns it.
 pub trait Registers: Send + Sync + 'static {
     /// How large values and batches may be.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Reserves space for a batch of `writes` writes with `value_bytes` bytes together, so that it is not refused for lack of
-    /// space. To be called before the caller decides what to write. Engines without such a limit always succeed.
+    /// Reserves space for a batch of `writes` writes with `value_bytes` bytes together, so that it is not
+    /// refused for lack of space. To be called before the caller decides what to write. Engines without such
+    /// a limit always succeed.
     fn admit(&self, _writes: usize, _value_bytes: usize) -> Result<WritePermit, Error> {
         Ok(WritePermit::unlimited())
     }
 
-    /// Writes every register of the batch that is empty. Returns when all are durable, with results in the order of the batch.
+    /// Writes every register of the batch that is empty. Returns when all are durable, with results in the
+    /// order of the batch.
     ///
     /// Batches of one caller, sent one after the other, become durable in that order.
     fn write(
@@ -32,8 +34,8 @@ pub trait Registers: Send + Sync + 'static {
         permit: WritePermit,
     ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static;
 
-    /// The durable registers of a log from `from` on, in order, without gaps: at most `limit`, fewer if they are large, at least
-    /// one if there is one. [`Error::Trimmed`] if `from` is not above the trim point.
+    /// The durable registers of a log from `from` on, in order, without gaps: at most `limit`, fewer if they
+    /// are large, at least one if there is one. [`Error::Trimmed`] if `from` is not above the trim point.
     fn read(
         &self,
         log: LogId,
@@ -44,13 +46,13 @@ pub trait Registers: Send + Sync + 'static {
     /// The durable range of a log.
     fn extent(&self, log: LogId) -> impl Future<Output = Result<Extent, Error>> + Send;
 
-    /// Drops the values up to and including `through`. The registers stay written. A lower trim point than the present one
-    /// changes nothing.
+    /// Drops the values up to and including `through`. The registers stay written. A lower trim point than
+    /// the present one changes nothing.
     fn trim(&self, log: LogId, through: Slot) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Drops every log of a dated kind whose id is below this one, including logs that were never written. Their registers stay
-    /// written: a write returns [`WriteResult::Trimmed`], a read [`Error::Trimmed`]. A lower id than before changes nothing.
-    /// [`Error::Invalid`] if the kind is not dated.
+    /// Drops every log of a dated kind whose id is below this one, including logs that were never written.
+    /// Their registers stay written: a write returns [`WriteResult::Trimmed`], a read [`Error::Trimmed`]. A
+    /// lower id than before changes nothing. [`Error::Invalid`] if the kind is not dated.
     fn retire(&self, kind: LogKind, below: u128) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Stores a blob, durably and atomically, unless it has a higher version. Returns whether it was stored.

@@ -1,9 +1,9 @@
-//! The queue of writes of a remote engine. Writes are executed in groups, one group after the other; a group is what arrived during
-//! the previous one. There is no timer.
+//! The queue of writes of a remote engine. Writes are executed in groups, one group after the other; a group
+//! is what arrived during the previous one. There is no timer.
 //!
 //! Invariants:
-//! - *In order.* When a group fails, everything that was submitted before its callers could learn of the failure is refused.
-//!   Otherwise a later write of a caller could take effect without an earlier one.
+//! - *In order.* When a group fails, everything that was submitted before its callers could learn of the
+//!   failure is refused. Otherwise a later write of a caller could take effect without an earlier one.
 //! - *Nothing else.* A write that is submitted because of the failure is not refused for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,8 +70,8 @@ pub struct WriteQueueReceiver<T, R> {
 }
 
 impl<T, R> WriteQueueReceiver<T, R> {
-    /// The next group; `None` when the queue is closed. `fits` is called for each write in order, and returns whether it still fits
-    /// into the group. The first one always does.
+    /// The next group; `None` when the queue is closed. `fits` is called for each write in order, and returns
+    /// whether it still fits into the group. The first one always does.
     pub async fn next_group(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Vec<QueuedWrite<T, R>>> {
         let first = match self.next.take() {
             Some(first) => first,
@@ -109,7 +109,8 @@ mod tests {
 
     use super::*;
 
-    /// The group is large, so that the first caller submits its next write while the others are still being failed.
+    /// The group is large, so that the first caller submits its next write while the others are still being
+    /// failed.
     #[test]
     fn failure_refuses_only_writes_submitted_before_it() {
         for _ in 0..10 {

@@ -230,8 +230,8 @@ impl Parser {
         Self { limits, authenticated: true, stage: Stage::Start, spans: Vec::new() }
     }
 
-    /// Lower limits apply to unauthenticated clients. Takes effect at the next length that is parsed, so it must
-    /// be called between commands.
+    /// Lower limits apply to unauthenticated clients. Takes effect at the next length that is parsed, so it
+    /// must be called between commands.
     pub fn set_authenticated(&mut self, authenticated: bool) {
         self.authenticated = authenticated;
     }

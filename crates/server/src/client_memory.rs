@@ -1,13 +1,14 @@
-//! The memory budget of all clients: what connections, imports and watches hold is charged to an account each,
-//! and the sum is limited.
+//! The memory budget of all clients: what connections, imports and watches hold is charged to an account
+//! each, and the sum is limited.
 //!
 //! Invariants:
-//! - Accounts hold more than the budget only until those that must close have closed. The largest closes first.
+//! - Accounts hold more than the budget only until those that must close have closed. The largest closes
+//!   first.
 //! - An account above the limit of a connection closes, whatever the others hold.
 //! - Values that reads bring into memory are reserved before they are read, and such reads wait.
 //!
-//! Accounts of less than [`CHUNK_BYTES`] are not registered. So a charge of a client with steady buffers is one
-//! comparison, and an idle client costs nothing.
+//! Accounts of less than [`CHUNK_BYTES`] are not registered. So a charge of a client with steady buffers is
+//! one comparison, and an idle client costs nothing.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

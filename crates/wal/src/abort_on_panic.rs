@@ -1,7 +1,7 @@
 //! Threads and tasks that abort the process when they panic.
 //!
-//! Without this the rest of the process would continue with a part missing: memory and log may differ, and callers wait
-//! for responses that never come. Recovery is the only way back.
+//! Without this the rest of the process would continue with a part missing: memory and log may differ, and
+//! callers wait for responses that never come. Recovery is the only way back.
 
 use std::io::{self, Write};
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,8 @@ pub fn spawn_aborting(name: &str, run: impl FnOnce() + Send + 'static) -> io::Re
     })
 }
 
-/// Aborts the process. The reason is written to standard error past the capture of the test harness, which an abort discards.
+/// Aborts the process. The reason is written to standard error past the capture of the test harness, which an
+/// abort discards.
 pub fn abort_process(why: &str) -> ! {
     let text = format!("jeton: {why}\njeton: aborting. The next start recovers everything acknowledged.\n");
     let _ = io::stderr().write_all(text.as_bytes());

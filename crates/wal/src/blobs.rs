@@ -1,7 +1,8 @@
 //! Blobs: small named files beside the log, each replaced atomically.
 //!
 //! ```text
-//! magic 8 · version u32 · 0 u32 · blob version u64 · length u64 · hash of the content u64 · hash of all before u64 · content
+//! magic 8 · version u32 · 0 u32 · blob version u64 · length u64 · hash of the content u64 ·
+//! hash of all before u64 · content
 //! ```
 
 use std::io;

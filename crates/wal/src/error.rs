@@ -25,7 +25,8 @@ pub enum Error {
     /// The wal is closed, or the disk failed before.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// The disk failed, or the wal closed, before the request was durable. It may or may not be found after a restart.
+    /// The disk failed, or the wal closed, before the request was durable. It may or may not be found after a
+    /// restart.
     #[error("outcome unknown: {0}")]
     Unknown(String),
 }

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! The hash covers everything after it and is seeded with the identity of the wal. Invariants:
-//! - A frame is written only when the one before it is durable. So a damaged frame with a valid one after it was damaged
-//!   later, and only the last frame can be torn.
-//! - The number of the segment separates the frames of this use of a file from those of earlier uses; the hashes chain them.
+//! - A frame is written only when the one before it is durable. So a damaged frame with a valid one after it
+//!   was damaged later, and only the last frame can be torn.
+//! - The number of the segment separates the frames of this use of a file from those of earlier uses; the
+//!   hashes chain them.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -106,8 +107,8 @@ pub enum FrameError {
     Broken,
 }
 
-/// The length of the payload according to the header at the start of `bytes`, if it is one of this segment. The hash is not
-/// checked.
+/// The length of the payload according to the header at the start of `bytes`, if it is one of this segment.
+/// The hash is not checked.
 pub fn payload_bytes(bytes: &[u8], segment: u32) -> Option<u32> {
     let header = bytes.first_chunk::<HEADER_BYTES>()?;
     let small = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);

@@ -1,14 +1,15 @@
 //! The journal: a wal without threads, which never blocks. The caller decides when each step happens.
 //!
-//! An append copies its records into the *open* frame. A frame is *taken*, *flushed* (written and synced, without holding the
-//! journal, so that appends continue) and *completed*; then its appends are acknowledged. Meanwhile a *segment task* creates the
-//! next segment and removes released ones.
+//! An append copies its records into the *open* frame. A frame is *taken*, *flushed* (written and synced,
+//! without holding the journal, so that appends continue) and *completed*; then its appends are acknowledged.
+//! Meanwhile a *segment task* creates the next segment and removes released ones.
 //!
 //! Invariants:
-//! - *An append is all or nothing.* Everything that can refuse a batch is checked before its first record is copied.
+//! - *An append is all or nothing.* Everything that can refuse a batch is checked before its first record is
+//!   copied.
 //! - *One frame at a time is in flight.* So only the last frame of a wal can be torn.
-//! - *A segment is released only when every log is trimmed past it, durably.* Its file is reused only when the release is
-//!   durable.
+//! - *A segment is released only when every log is trimmed past it, durably.* Its file is reused only when
+//!   the release is durable.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -92,7 +93,8 @@ impl<D: Disk> Journal<D> {
         self.reserve_leaving(entries, entry_bytes, self.options.headroom_bytes())
     }
 
-    /// As [`Journal::reserve`], from the headroom, of which `kept` bytes remain free. For entries that make a trim possible.
+    /// As [`Journal::reserve`], from the headroom, of which `kept` bytes remain free. For entries that make a
+    /// trim possible.
     pub fn reserve_headroom(
         &mut self,
         entries: usize,
@@ -149,7 +151,8 @@ impl<D: Disk> Journal<D> {
         Ok(number)
     }
 
-    /// Whether every entry is at the next slot of its log and within the limits. New logs are added, which has no effect.
+    /// Whether every entry is at the next slot of its log and within the limits. New logs are added, which
+    /// has no effect.
     fn check_batch(&mut self, batch: &Batch) -> Result<(), Error> {
         let entry_bytes_max = self.options.entry_bytes_max();
         self.logs.begin_batch();
@@ -188,8 +191,9 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Trims a log up to and including `through`. It is done when the returned frame is durable. A lower trim point than the
-    /// present one changes nothing. The log may end below `through`; it then continues after it.
+    /// Trims a log up to and including `through`. It is done when the returned frame is durable. A lower trim
+    /// point than the present one changes nothing. The log may end below `through`; it then continues after
+    /// it.
     pub fn trim(&mut self, log: LogId, through: Slot) -> Result<FrameNumber, Error> {
         self.check_alive()?;
         let state = self.logs.find(log).copied();
@@ -322,8 +326,8 @@ impl<D: Disk> Journal<D> {
         Ok(self.logs.extent(log))
     }
 
-    /// Where the segments in use start and where the last frame ends, in bytes since the wal was created, as if all segments had
-    /// the present length.
+    /// Where the segments in use start and where the last frame ends, in bytes since the wal was created, as
+    /// if all segments had the present length.
     pub fn positions(&self) -> std::ops::Range<u64> {
         let offset = |number: u32| u64::from(number) * u64::from(self.options.segment_bytes);
         let number = |segment: Option<&Segment<_>>| segment.map_or(0, |segment| segment.number);
@@ -390,12 +394,14 @@ impl<D: Disk> Journal<D> {
         self.open.as_ref().map_or(self.end.offset(), |frame| frame::align(frame.end().offset()))
     }
 
-    /// The bytes that can still be appended for certain, whatever the size of the records; reserved ones included.
+    /// The bytes that can still be appended for certain, whatever the size of the records; reserved ones
+    /// included.
     fn space(&self) -> usize {
         let segment = self.segments.back().map_or(0, |segment| segment.bytes);
         let rest = (segment - self.position()) as usize;
         let Some(next) = &self.next else { return rest };
-        // The record that does not fit leaves its space unused; the frame after it starts with the trim points.
+        // The record that does not fit leaves its space unused; the frame after it starts with the trim
+        // points.
         let unused = self.options.entry_bytes_max() + ENTRY_OVERHEAD_MAX + OVERHEAD_MAX;
         let trim_points = (self.logs.len() + 1) * TRIM_BYTES_MAX + OVERHEAD_MAX;
         rest.saturating_sub(unused) + ((next.bytes - BLOCK_BYTES) as usize).saturating_sub(trim_points)

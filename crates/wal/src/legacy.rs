@@ -29,8 +29,8 @@ pub enum OldRecord<'a> {
     Retired { kind: u8, below: u128 },
 }
 
-/// Visits all records of registers in the order in which they were written. Changes nothing. The caller holds the lock of the
-/// directory.
+/// Visits all records of registers in the order in which they were written. Changes nothing. The caller holds
+/// the lock of the directory.
 pub fn read_registers<D: Disk>(disk: &D, mut visit: impl FnMut(OldRecord<'_>)) -> Result<(), OpenError> {
     let Found { numbers, mut segments, identity } = recovery::find_segments(disk)?;
     let mut released = 0;

@@ -7,17 +7,20 @@
 //! rows/<name>              blobs: small named files, each replaced atomically
 //! ```
 //!
-//! A wal holds several logs. A log is a sequence of entries with consecutive slots, starting at 1. There is one
-//! retention rule: a log is trimmed up to a slot. The oldest segment is released when every log is trimmed past it.
+//! A wal holds several logs. A log is a sequence of entries with consecutive slots, starting at 1. There is
+//! one retention rule: a log is trimmed up to a slot. The oldest segment is released when every log is
+//! trimmed past it.
 //!
 //! Invariants:
-//! - *Durable in order.* Entries become durable in the order of the appends, and an append is acknowledged only then.
+//! - *Durable in order.* Entries become durable in the order of the appends, and an append is acknowledged
+//!   only then.
 //! - *No gaps, no overwrites.* An append at a slot other than the next one is refused and changes nothing.
-//! - *Torn or damaged.* A torn last frame is cut. Damage before it makes opening fail with the file and the offset.
+//! - *Torn or damaged.* A torn last frame is cut. Damage before it makes opening fail with the file and the
+//!   offset.
 //! - *Reserved space is there.* An append with a [`Reservation`] is not refused for lack of disk space.
 //!
-//! A [`Journal`] has no thread and never blocks; a simulator drives it step by step. [`Wal`] is a journal with the two
-//! threads that drive it.
+//! A [`Journal`] has no thread and never blocks; a simulator drives it step by step. [`Wal`] is a journal
+//! with the two threads that drive it.
 
 /// Whether a planted bug is active.
 #[cfg(feature = "mutations")]

@@ -29,7 +29,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// The number of a frame. Frames are numbered from 1 over the whole life of a wal and become durable in that order.
+/// The number of a frame. Frames are numbered from 1 over the whole life of a wal and become durable in that
+/// order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FrameNumber(pub u64);
 

@@ -61,8 +61,9 @@ impl From<LockError> for OpenError {
     }
 }
 
-/// The disk failed in a way that leaves it unknown what is durable. The process must end; the next start recovers. A failed
-/// fsync is never retried: the system may have dropped the pages that it could not write, and report success the next time.
+/// The disk failed in a way that leaves it unknown what is durable. The process must end; the next start
+/// recovers. A failed fsync is never retried: the system may have dropped the pages that it could not write,
+/// and report success the next time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Fatal(pub String);

@@ -28,9 +28,11 @@ const SEGMENT_BYTES_MAX: u32 = 1 << 31;
 pub struct Options {
     /// The name that a second process reports when it finds the directory in use.
     pub owner: String,
-    /// The length of a segment: a multiple of 4096, from 64 KiB to 2 GiB. Existing segments keep their length.
+    /// The length of a segment: a multiple of 4096, from 64 KiB to 2 GiB. Existing segments keep their
+    /// length.
     pub segment_bytes: u32,
-    /// How many bytes may be reserved or in flight to the disk. Above this, [`Error::Busy`](crate::Error::Busy).
+    /// How many bytes may be reserved or in flight to the disk. Above this,
+    /// [`Error::Busy`](crate::Error::Busy).
     pub in_flight_bytes_max: usize,
     /// A random number, used when the wal is created and stored in it.
     pub identity: u64,
@@ -113,8 +115,8 @@ pub struct Limits {
     pub headroom_bytes: usize,
 }
 
-/// The most that a batch can take on disk. Each entry may be the first of its log, which adds a trim record to the start of
-/// the next segment, and the batch may be alone in its frame.
+/// The most that a batch can take on disk. Each entry may be the first of its log, which adds a trim record
+/// to the start of the next segment, and the batch may be alone in its frame.
 pub fn cost(entries: usize, entry_bytes: usize) -> usize {
     entries
         .saturating_mul(ENTRY_OVERHEAD_MAX + TRIM_BYTES_MAX)

@@ -1,7 +1,8 @@
 //! A journal whose last frame could not be written for lack of space. The frame is kept and retried.
 //!
-//! A caller who asks for space triggers the retry. The callers who wait for the frame may be the only ones; so the thread that
-//! drives the journal retries from time to time, too. On close there is one more retry, then the frame is dropped.
+//! A caller who asks for space triggers the retry. The callers who wait for the frame may be the only ones;
+//! so the thread that drives the journal retries from time to time, too. On close there is one more retry,
+//! then the frame is dropped.
 
 use crate::disk::Disk;
 use crate::error::Error;
@@ -18,8 +19,8 @@ impl<D: Disk> Journal<D> {
         self.retry_write = true;
     }
 
-    /// Drops the frame that could not be written and everything after it. The journal refuses everything from now on, even if
-    /// space is freed. Returns the error for the waiting callers.
+    /// Drops the frame that could not be written and everything after it. The journal refuses everything from
+    /// now on, even if space is freed. Returns the error for the waiting callers.
     pub fn give_up(&mut self) -> Error {
         let why = self.write_error.clone().unwrap_or_else(|| "no write was tried".into());
         Error::Unknown(self.die(format!("the log closed before it was durable: {why}")).0)

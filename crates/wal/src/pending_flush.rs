@@ -7,7 +7,8 @@ use crate::disk::DiskFile;
 use crate::frame::Frame;
 use crate::location::FrameNumber;
 
-/// A frame taken from a journal, to be written and then completed. The journal takes out no other frame meanwhile.
+/// A frame taken from a journal, to be written and then completed. The journal takes out no other frame
+/// meanwhile.
 #[derive(Debug)]
 #[must_use]
 pub struct PendingFlush<F> {
@@ -26,7 +27,8 @@ pub enum FlushError {
 }
 
 impl<F: DiskFile> PendingFlush<F> {
-    /// Writes the frame and syncs the file. [`Journal::complete`](crate::Journal::complete) evaluates the result.
+    /// Writes the frame and syncs the file. [`Journal::complete`](crate::Journal::complete) evaluates the
+    /// result.
     pub fn run(&mut self) {
         let written = self.file.write_at(&self.frame.bytes, self.frame.start.offset().into());
         self.outcome = Some(match written {

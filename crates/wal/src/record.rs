@@ -8,10 +8,11 @@
 //! moved:     check u32 · 5 · as an entry                              (version 2 only)
 //! ```
 //!
-//! The kind of a log is always 1 in version 3. Versions 1 and 2 also stored registers of transactions (kinds 2 and 3),
-//! which only [`legacy`](crate::legacy) reads.
+//! The kind of a log is always 1 in version 3. Versions 1 and 2 also stored registers of transactions (kinds
+//! 2 and 3), which only [`legacy`](crate::legacy) reads.
 //!
-//! The check covers the record after it. The frame has a hash of its own; the check finds damage inside a verified frame.
+//! The check covers the record after it. The frame has a hash of its own; the check finds damage inside a
+//! verified frame.
 
 use xxhash_rust::xxh3::xxh3_64;
 

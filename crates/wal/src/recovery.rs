@@ -1,10 +1,12 @@
 //! Opening a wal: finds what was durable, and nothing else.
 //!
-//! Only the frame that was in flight when the process ended can be torn: it is the last one, and is cut. An unreadable frame
-//! with a valid one after it was durable, so its appends may have been acknowledged: then the wal does not open. It follows:
-//! - A flipped bit in the *last* frame looks like a torn write, and the frame is cut. Only a copy of the data elsewhere helps.
-//! - The last valid frame may be in the page cache only, left by a process that was killed before its fsync. It is written and
-//!   synced again before anything in it is reported.
+//! Only the frame that was in flight when the process ended can be torn: it is the last one, and is cut. An
+//! unreadable frame with a valid one after it was durable, so its appends may have been acknowledged: then
+//! the wal does not open. It follows:
+//! - A flipped bit in the *last* frame looks like a torn write, and the frame is cut. Only a copy of the data
+//!   elsewhere helps.
+//! - The last valid frame may be in the page cache only, left by a process that was killed before its fsync.
+//!   It is written and synced again before anything in it is reported.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -205,8 +207,8 @@ pub(crate) struct Scan {
     pub end: Location,
 }
 
-/// Walks through all frames and passes their records to `apply`, which returns the reason if no writer would have written a
-/// record. Sets the ends of the segments.
+/// Walks through all frames and passes their records to `apply`, which returns the reason if no writer would
+/// have written a record. Sets the ends of the segments.
 pub(crate) fn scan<F: DiskFile>(
     segments: &mut VecDeque<Segment<F>>,
     identity: u64,
@@ -241,8 +243,8 @@ pub(crate) fn scan<F: DiskFile>(
                 }
                 Ok(found) if found.number > scan.number => return Err(not_the_end(missing, here)),
                 Ok(_) => {}
-                // Of two places where the frame could be, the one that looks like it; otherwise the later one: it is the
-                // start of a segment, and the segment before was full.
+                // Of two places where the frame could be, the one that looks like it; otherwise the later
+                // one: it is the start of a segment, and the segment before was full.
                 Err(error) if in_place && !matches!(missing, Some((_, FrameError::Broken))) => {
                     missing = Some((here, error));
                 }
@@ -378,8 +380,8 @@ fn wal_log(log: StoredLog) -> Result<LogId, ApplyError> {
     log.log_id().ok_or(ApplyError::Damage("the id of a log is too large"))
 }
 
-/// Writes the last frame again and ends the wal after it, so that everything reported from now on is durable and nothing that
-/// was cut can come back.
+/// Writes the last frame again and ends the wal after it, so that everything reported from now on is durable
+/// and nothing that was cut can come back.
 fn make_certain<F: DiskFile>(
     segments: &VecDeque<Segment<F>>,
     start: Location,

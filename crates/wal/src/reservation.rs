@@ -1,6 +1,7 @@
 //! Reserved space: what an append needs is set aside before the caller decides what to append.
 //!
-//! Invariant: the bytes reserved and not yet appended fit into the rest of the current segment and the next one.
+//! Invariant: the bytes reserved and not yet appended fit into the rest of the current segment and the next
+//! one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -5,8 +5,8 @@
 //! block 1…: frames, each starting at a block
 //! ```
 //!
-//! Invariant: a file has the name of a segment only while its durable header has the same number. A name whose header
-//! differs was damaged, never half created.
+//! Invariant: a file has the name of a segment only while its durable header has the same number. A name
+//! whose header differs was damaged, never half created.
 
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ pub const NEW_FILE: &str = "log/making";
 pub const SPARE: &str = "spare-";
 
 const MAGIC: &[u8; 8] = b"JETONLOG";
-/// The format version of new segments. Versions 1 and 2 are read too. A last segment of an older version is filled up.
+/// The format version of new segments. Versions 1 and 2 are read too. A last segment of an older version is
+/// filled up.
 pub const VERSION: u32 = 3;
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 const HEADER_BYTES: usize = 48;
@@ -41,7 +42,8 @@ pub struct Segment<F> {
     pub file: Arc<F>,
     /// Where its frames end, once a later segment is in use.
     pub end: u32,
-    /// The last slot of every log, by id, when the segment was full. It can be released when all logs are trimmed up to these.
+    /// The last slot of every log, by id, when the segment was full. It can be released when all logs are
+    /// trimmed up to these.
     pub lasts: Vec<Slot>,
 }
 

@@ -5,7 +5,8 @@
 //! | `jeton-log` | group commit: flushes a frame, then wakes the callers; a frame holds all appends since the last one |
 //! | `jeton-segments` | creates the next segment and removes released ones |
 //!
-//! Invariant: no disk write happens while the journal is locked. Blobs are read and written on the thread of the caller.
+//! Invariant: no disk write happens while the journal is locked. Blobs are read and written on the thread of
+//! the caller.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -63,13 +64,14 @@ struct State<D: Disk> {
 }
 
 impl<D: Disk> Wal<D> {
-    /// Opens the wal on this disk, or creates one. If the disk fails and it is unknown what is durable, the process aborts.
+    /// Opens the wal on this disk, or creates one. If the disk fails and it is unknown what is durable, the
+    /// process aborts.
     pub fn open(disk: D, options: Options) -> Result<Self, OpenError> {
         Self::open_with(disk, options, Box::new(abort))
     }
 
-    /// As [`Wal::open`], but calls `on_fatal` instead of aborting. After that the wal refuses everything, and the outcome of
-    /// appends in flight is unknown.
+    /// As [`Wal::open`], but calls `on_fatal` instead of aborting. After that the wal refuses everything, and
+    /// the outcome of appends in flight is unknown.
     pub fn open_with(disk: D, options: Options, on_fatal: OnFatal) -> Result<Self, OpenError> {
         let limits = options.limits();
         let journal = Journal::open(disk, options)?;
@@ -114,13 +116,14 @@ impl<D: Disk> Wal<D> {
         self.limits
     }
 
-    /// Reserves space for a batch of `entries` entries with `entry_bytes` bytes together, so that [`Wal::append`] is not refused
-    /// for lack of space.
+    /// Reserves space for a batch of `entries` entries with `entry_bytes` bytes together, so that
+    /// [`Wal::append`] is not refused for lack of space.
     pub fn reserve(&self, entries: usize, entry_bytes: usize) -> Result<Reservation, Error> {
         self.shared.with(|state| state.journal.reserve(entries, entry_bytes))
     }
 
-    /// As [`Wal::reserve`], from the headroom, of which `kept` bytes remain free. For entries that make a trim possible.
+    /// As [`Wal::reserve`], from the headroom, of which `kept` bytes remain free. For entries that make a
+    /// trim possible.
     pub fn reserve_headroom(
         &self,
         entries: usize,
@@ -178,7 +181,8 @@ impl<D: Disk> Wal<D> {
         Ok(self.shared.waiters.wait(frame))
     }
 
-    /// Stores a blob, durably and atomically, unless it has a higher version. Returns whether it was stored. Blocks.
+    /// Stores a blob, durably and atomically, unless it has a higher version. Returns whether it was stored.
+    /// Blocks.
     pub fn put_blob(&self, name: &str, blob: &Blob) -> Result<bool, Error> {
         let _alone = self.blobs.lock().expect("a panic while a blob is stored ends the process");
         self.shared.check()?;
@@ -198,15 +202,16 @@ impl<D: Disk> Wal<D> {
         blobs::get(&*self.shared.disk, name)
     }
 
-    /// From now on nothing waits for disk space. A frame that finds none is retried once; then it and everything after it are
-    /// dropped, the callers get [`Error::Unknown`], and further requests are refused. As long as there is space, nothing changes.
-    /// To be called before [`Wal::close`] by an owner who must learn the outcome of all appends in flight.
+    /// From now on nothing waits for disk space. A frame that finds none is retried once; then it and
+    /// everything after it are dropped, the callers get [`Error::Unknown`], and further requests are refused.
+    /// As long as there is space, nothing changes. To be called before [`Wal::close`] by an owner who must
+    /// learn the outcome of all appends in flight.
     pub fn stop_waiting_for_space(&self) {
         self.end(false);
     }
 
-    /// Makes durable what was appended and finds space; the outcome of the rest is unknown. Further requests are refused.
-    /// Dropping the wal does the same, and releases the directory.
+    /// Makes durable what was appended and finds space; the outcome of the rest is unknown. Further requests
+    /// are refused. Dropping the wal does the same, and releases the directory.
     pub fn close(&self) {
         self.end(true);
         // Locked until all have ended: a second caller must not return before.

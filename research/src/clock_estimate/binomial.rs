@@ -125,8 +125,8 @@ fn ln_sum(ratio: impl Fn(u64) -> f64, steps: u64) -> f64 {
     f64::ln(sum)
 }
 
-/// (falling + 1) times the integral of (1 - u)^falling (1 + pace u)^rising for u from 0 to 1: the tail over its nearest term. It is the incomplete
-/// beta function with its first factor taken out.
+/// (falling + 1) times the integral of (1 - u)^falling (1 + pace u)^rising for u from 0 to 1: the tail over
+/// its nearest term. It is the incomplete beta function with its first factor taken out.
 struct Integral {
     falling: f64,
     rising: f64,
@@ -185,7 +185,8 @@ fn stirling(number: f64) -> f64 {
     (1.0 / 12.0 - (1.0 / 360.0 - rest / square) / square) / number
 }
 
-/// ln n! - (n + 1/2) ln n + n - ln(2 pi)/2 for n from 0 (where it is not needed) to 15. Computed with 60 digits.
+/// ln n! - (n + 1/2) ln n + n - ln(2 pi)/2 for n from 0 (where it is not needed) to 15. Computed with 60
+/// digits.
 const STIRLING: [f64; 16] = [
     0.0,
     0.08106146679532726,
@@ -205,7 +206,8 @@ const STIRLING: [f64; 16] = [
     0.005554733551962801,
 ];
 
-/// The points and weights of Gauss and Legendre for 24 points between -1 and 1: those above 0. Computed with 60 digits.
+/// The points and weights of Gauss and Legendre for 24 points between -1 and 1: those above 0. Computed with
+/// 60 digits.
 const GAUSS: [(f64, f64); 12] = [
     (0.9951872199970213, 0.0123412297999872),
     (0.9747285559713095, 0.028531388628933663),

@@ -7,7 +7,8 @@ fn off(value: f64, exact: f64) -> f64 {
     if value == exact { 0.0 } else { ((value - exact) / exact).abs() }
 }
 
-/// The number of ways to throw the balls that put at least `count` into the first urn, and the number of all ways.
+/// The number of ways to throw the balls that put at least `count` into the first urn, and the number of all
+/// ways.
 fn ways(balls: u32, urns: u32, count: u32) -> (u128, u128) {
     let choose =
         |count: u32| (0..count).fold(1, |ways, at| ways * u128::from(balls - at) / u128::from(at + 1));
@@ -63,8 +64,8 @@ fn both_ways_to_a_tail_agree() {
     assert!(worst < 2e-14, "{worst:e}");
 }
 
-/// Balls, urns, minimum count, and the logarithm of its probability: with mpmath 1.3, 60 digits, term by term from the nearest, which is of the
-/// logarithms of gamma functions, until a term is 10^-40 of their sum.
+/// Balls, urns, minimum count, and the logarithm of its probability: with mpmath 1.3, 60 digits, term by term
+/// from the nearest, which is of the logarithms of gamma functions, until a term is 10^-40 of their sum.
 const GOLDEN: [(u64, u64, u64, f64); 105] = [
     (100000, 64, 1094, -7.014331119560556e-37),
     (100000, 64, 1445, -0.0011714028588149458),

@@ -3,9 +3,10 @@
 //! counters `By` and `Bz` of m each:
 //!
 //! ```text
-//! pr_p  = product over i of (1 - sum of b(l, sum of Bz, 1/m) over l from 0 to By[i] - 1),  b(l, n, p) = C(n, l) p^l (1 - p)^(n - l)
-//! pr_fp = (1 - pr_p) pr_p      pr_pf = 1 - pr_p      pr_tp = pr_p^2             pr_tn = 1 - pr_p           as a product
-//! pr_fp = (1 - pr_p) step      pr_pf = 1 - pr_p      pr_tp = pr_p step          pr_tn = 1 - step           as a step
+//! pr_p  = product over i of (1 - sum of b(l, sum of Bz, 1/m) over l from 0 to By[i] - 1)
+//! b(l, n, p) = C(n, l) p^l (1 - p)^(n - l)
+//! pr_fp = (1 - pr_p) pr_p    pr_pf = 1 - pr_p    pr_tp = pr_p^2       pr_tn = 1 - pr_p    as a product
+//! pr_fp = (1 - pr_p) step    pr_pf = 1 - pr_p    pr_tp = pr_p step    pr_tn = 1 - step    as a step
 //! ```
 //!
 //! where the step is 1 if the clock reports z as possibly after y, and 0 otherwise.
@@ -48,7 +49,8 @@ pub fn ln_precedes(y: &Stamp, z: &Stamp) -> f64 {
         std::cmp::Ordering::Equal => {}
     }
     let thrown = Binomial::new(z.sum(), z.counters().len() as u64);
-    // Most counters of a clock have the same few values, and the logarithm of a tail takes longer than sorting.
+    // Most counters of a clock have the same few values, and the logarithm of a tail takes longer than
+    // sorting.
     let mut counters = y.counters().to_vec();
     counters.sort_unstable();
     let equal = counters.chunk_by(|one, other| one == other);

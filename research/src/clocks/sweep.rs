@@ -104,7 +104,8 @@ pub(crate) fn quick() -> Vec<Cell> {
 pub(crate) fn long() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (processes, runs) in [(10, 20), (30, 5), (100, 3), (300, 1), (1000, 1)] {
-        // The near slices of two executions differ most, because processes have few causes of each other at the start.
+        // The near slices of two executions differ most, because processes have few causes of each other at
+        // the start.
         cells.push(plain(processes, Slice::Near, runs.max(5)));
         cells.push(plain(processes, Slice::Mid, runs));
         // For ten processes the square is the near slice.

@@ -48,7 +48,8 @@ impl ClockVariant {
     }
 }
 
-/// Estimates are computed for clocks with at most this many counters per event; clocks with more have no use in practice.
+/// Estimates are computed for clocks with at most this many counters per event; clocks with more have no use
+/// in practice.
 const HASHES_ESTIMATED: u32 = 2;
 
 /// Sizes of the samples.

@@ -3,10 +3,11 @@
 /// Which membership check to run. Filter 0 is the future, 1 the present, 2 the newest past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Check {
-    /// Algorithm 2, branch by branch. With more than one past filter the oldest is never checked alone, and the
-    /// guaranteed retention is one period shorter than promised. The prototype has the same chain.
+    /// Algorithm 2, branch by branch. With more than one past filter the oldest is never checked alone, and
+    /// the guaranteed retention is one period shorter than promised. The prototype has the same chain.
     Printed,
-    /// As in the paper's text (Sec. III-D) and Eq. (3): the future, or two neighbours, or the oldest past alone.
+    /// As in the paper's text (Sec. III-D) and Eq. (3): the future, or two neighbours, or the oldest past
+    /// alone.
     Text,
     /// Any filter that contains it (Sec. III-A): the baseline of the optimised check.
     Simple,

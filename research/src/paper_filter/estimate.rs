@@ -1,8 +1,8 @@
 //! The false-positive rate of an N-FBF by formula: the paper's Eq. (3), and the exact formula.
 //!
-//! Eq. (3) multiplies the rates of neighbouring filters as if they were independent. They are not: neighbours share
-//! one whole generation *and* the hash functions, so that a probe that hits the shared bits hits both. For `f_j`,
-//! the fill by generation `j` alone, the exact rate (union bound, to second order in the rate) is
+//! Eq. (3) multiplies the rates of neighbouring filters as if they were independent. They are not: neighbours
+//! share one whole generation *and* the hash functions, so that a probe that hits the shared bits hits both.
+//! For `f_j`, the fill by generation `j` alone, the exact rate (union bound, to second order in the rate) is
 //!
 //! ```text
 //! f_0^k  +  sum over j = 1 .. N-1 of (f_j + (1 - f_j) f_(j-1) f_(j+1))^k  +  (1 - (1 - f_N)(1 - f_(N+1)))^k
@@ -16,13 +16,13 @@ use super::filter::PaperFilter;
 /// A formula for the false-positive rate of a [`PaperFilter`] as it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Estimate {
-    /// The paper's Eq. (3) from the number of ids inserted: for [`Check::Text`](super::Check::Text), under the
-    /// paper's assumption that the constituent filters are independent.
+    /// The paper's Eq. (3) from the number of ids inserted: for [`Check::Text`](super::Check::Text), under
+    /// the paper's assumption that the constituent filters are independent.
     Equation3,
     /// The exact formula for [`Check::Text`](super::Check::Text), from the number of ids inserted.
     Exact,
-    /// The exact formula for [`Check::Text`](super::Check::Text), from the bits that are set in each filter and in
-    /// both filters of each pair. It also holds where ids were inserted twice.
+    /// The exact formula for [`Check::Text`](super::Check::Text), from the bits that are set in each filter
+    /// and in both filters of each pair. It also holds where ids were inserted twice.
     ExactFromFill,
     /// The formula for [`Check::Simple`](super::Check::Simple), from the number of ids inserted.
     Simple,
@@ -48,14 +48,14 @@ impl Load {
     }
 }
 
-/// Eq. (1), without its misprint: the false-positive rate of one Bloom filter of `bits` bits and `hashes` hash
-/// functions after `ids` insertions, `(1 - e^(-k l / m))^k`.
+/// Eq. (1), without its misprint: the false-positive rate of one Bloom filter of `bits` bits and `hashes`
+/// hash functions after `ids` insertions, `(1 - e^(-k l / m))^k`.
 pub fn bloom_fpr(bits: usize, hashes: usize, ids: u64) -> f64 {
     fill(bits, hashes, ids).powi(hashes as i32)
 }
 
-/// Eq. (3) for any numbers of ids, newest filter first: `1 -` the product over the stages of the check of `1 -` the
-/// rate of the stage. Fewer than three filters are no N-FBF and give 0.
+/// Eq. (3) for any numbers of ids, newest filter first: `1 -` the product over the stages of the check of `1
+/// -` the rate of the stage. Fewer than three filters are no N-FBF and give 0.
 pub fn equation3(bits: usize, hashes: usize, ids_per_filter: &[u64]) -> f64 {
     let rates: Vec<f64> = ids_per_filter.iter().map(|&ids| bloom_fpr(bits, hashes, ids)).collect();
     let [future, rest @ ..] = rates.as_slice() else { return 0.0 };

@@ -42,7 +42,8 @@ impl PaperFilter {
         Ok(filter)
     }
 
-    /// Writes the id into future and present, whether or not it tests positive (as the authors' prototype does).
+    /// Writes the id into future and present, whether or not it tests positive (as the authors' prototype
+    /// does).
     pub fn insert(&mut self, id: Fingerprint) {
         for position in Positions::new(id, &self.settings).iter() {
             self.stack.set(0, position);
@@ -58,8 +59,8 @@ impl PaperFilter {
 
     /// Algorithm 1: writes the id only if it tests negative; returns whether it was written.
     ///
-    /// An id that is skipped because of a false positive is *not remembered*: it will be reported absent once the
-    /// ids it collided with are forgotten, although it was "inserted" less than the retention ago.
+    /// An id that is skipped because of a false positive is *not remembered*: it will be reported absent once
+    /// the ids it collided with are forgotten, although it was "inserted" less than the retention ago.
     pub fn insert_guarded(&mut self, id: Fingerprint, check: Check) -> bool {
         let absent = !self.contains(id, check);
         if absent {
@@ -79,7 +80,8 @@ impl PaperFilter {
         self.stack.contains(filter, Positions::new(id, &self.settings).iter())
     }
 
-    /// One refresh, now: drops the oldest filter, moves each other filter to its next role, opens an empty future.
+    /// One refresh, now: drops the oldest filter, moves each other filter to its next role, opens an empty
+    /// future.
     pub fn refresh(&mut self) {
         self.stack.shift();
         self.loads.pop_back();
@@ -120,8 +122,8 @@ impl PaperFilter {
         self.stack.len()
     }
 
-    /// The age below which the paper promises to find an id: `(N + 1) t` (Sec. V-D). See the [module](super) for
-    /// the exceptions; with a changing period it holds for the current settings only.
+    /// The age below which the paper promises to find an id: `(N + 1) t` (Sec. V-D). See the [module](super)
+    /// for the exceptions; with a changing period it holds for the current settings only.
     pub fn promised_retention(&self) -> Duration {
         let periods = u32::try_from(self.filters() - 1).unwrap_or(u32::MAX);
         self.settings.period.saturating_mul(periods)

@@ -9,7 +9,8 @@ use forgetful_filter::Fingerprint;
 /// The increment of SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*).
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The bit positions of one id, the same in every constituent filter. Repeats are possible, as in the analysis.
+/// The bit positions of one id, the same in every constituent filter. Repeats are possible, as in the
+/// analysis.
 pub(super) struct Positions {
     all: [usize; Settings::HASHES_MAX],
     hashes: usize,

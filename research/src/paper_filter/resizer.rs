@@ -1,10 +1,11 @@
-//! Algorithm 3: more filters and a shorter period when the false-positive rate nears the target, the reverse when
-//! it is far below.
+//! Algorithm 3: more filters and a shorter period when the false-positive rate nears the target, the reverse
+//! when it is far below.
 //!
-//! Kept as published, with its faults: filters appended while ids live only in the oldest one orphan those ids, a
-//! filter dropped early forgets its ids, and the controller is unstable: while idle the period grows by a second a
-//! second, and once the future alone exceeds the target no number of past filters helps, so that it doubles at every
-//! step. The only addition is an outer bound on the number of filters, so that the runaway stays bounded.
+//! Kept as published, with its faults: filters appended while ids live only in the oldest one orphan those
+//! ids, a filter dropped early forgets its ids, and the controller is unstable: while idle the period grows
+//! by a second a second, and once the future alone exceeds the target no number of past filters helps, so
+//! that it doubles at every step. The only addition is an outer bound on the number of filters, so that the
+//! runaway stays bounded.
 
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ impl Thresholds {
     /// The numbers in print (Algorithm 3).
     pub const PUBLISHED: Self = Self { grow_at: 0.9, shrink_at: 0.1, filters_min: 3 };
 
-    /// The numbers in the authors' prototype (github.com/rajath26/FBFPrototype, `FBF.h`), which made the paper's
-    /// Fig. 13. It shrinks only while `size > 3 + 1`, hence the minimum of 4.
+    /// The numbers in the authors' prototype (github.com/rajath26/FBFPrototype, `FBF.h`), which made the
+    /// paper's Fig. 13. It shrinks only while `size > 3 + 1`, hence the minimum of 4.
     pub const PROTOTYPE: Self = Self { grow_at: 0.6, shrink_at: 0.001, filters_min: 4 };
 }
 
@@ -55,8 +56,8 @@ impl Resizer {
     /// The period changes by this much, and is not shortened below it (`MIN_REFRESH_RATE` of the prototype).
     pub const PERIOD_STEP: Duration = Duration::from_secs(1);
 
-    /// A controller for a target false-positive rate. `filters_max` is the outer bound that the paper does not
-    /// have; at the bound it still shortens the period.
+    /// A controller for a target false-positive rate. `filters_max` is the outer bound that the paper does
+    /// not have; at the bound it still shortens the period.
     ///
     /// # Errors
     /// When the target is not a probability, or a bound on the filters does not fit [`Settings`].

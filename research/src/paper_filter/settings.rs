@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The parameters of an N-FBF. All are fixed at the start; only [`Resizer`](super::Resizer) changes the number of
-/// filters and the period.
+/// The parameters of an N-FBF. All are fixed at the start; only [`Resizer`](super::Resizer) changes the
+/// number of filters and the period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Bits in each constituent filter (the paper's `m`).
@@ -23,7 +23,8 @@ impl Settings {
     pub const HASHES_MAX: usize = 32;
     /// Fewest constituent filters: one of each role.
     pub const FILTERS_MIN: usize = 3;
-    /// Most constituent filters. The paper has no bound; without one, Algorithm 3 doubles until memory is gone.
+    /// Most constituent filters. The paper has no bound; without one, Algorithm 3 doubles until memory is
+    /// gone.
     pub const FILTERS_MAX: usize = 8192;
 
     pub(super) fn validate(&self) -> Result<(), PaperError> {

@@ -123,8 +123,8 @@ pub(crate) struct EtxClient<R> {
 }
 
 impl<R: Registers> EtxClient<R> {
-    /// Servers with different `cluster`s share databases without knowing of each other. Timed, it can serve one client at a time.
-    /// The first of the registers is the server's own.
+    /// Servers with different `cluster`s share databases without knowing of each other. Timed, it can serve
+    /// one client at a time. The first of the registers is the server's own.
     pub(crate) async fn open(
         pair: &TestDatabases,
         cluster: u32,

@@ -1,5 +1,5 @@
-//! Model checking of the pseudocode of the paper and of corrected variants. The example `counterexamples` prints the
-//! counterexamples.
+//! Model checking of the pseudocode of the paper and of corrected variants. The example `counterexamples`
+//! prints the counterexamples.
 
 mod paper;
 

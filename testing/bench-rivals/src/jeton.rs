@@ -1,7 +1,7 @@
 //! A Jeton server, started by its command.
 //!
-//! `JETON_RIVALS_COMMAND` replaces the command. `{data}`, `{resp}` and `{http}` are replaced by the directory and the
-//! addresses. `JETON_RIVALS_BASELINE` is the binary of another version, for the part `baseline`.
+//! `JETON_RIVALS_COMMAND` replaces the command. `{data}`, `{resp}` and `{http}` are replaced by the directory
+//! and the addresses. `JETON_RIVALS_BASELINE` is the binary of another version, for the part `baseline`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,9 @@
-//! The load generator: one thread with an epoll loop over all connections of a target, the same for every target.
+//! The load generator: one thread with an epoll loop over all connections of a target, the same for every
+//! target.
 //!
-//! A connection sends a request of one or several additions, waits for all answers, and sends the next. Each addition has
-//! a new id. Every twentieth is sent again later with its id, and every refused one is sent again.
+//! A connection sends a request of one or several additions, waits for all answers, and sends the next. Each
+//! addition has a new id. Every twentieth is sent again later with its id, and every refused one is sent
+//! again.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -23,7 +25,8 @@ use crate::workload::Workload;
 /// One addition in this many is sent twice.
 const RESENT: u64 = 20;
 
-/// Additions that wait before they are sent again: a retry arrives some thousand additions after the first attempt.
+/// Additions that wait before they are sent again: a retry arrives some thousand additions after the first
+/// attempt.
 const LAG: usize = 200;
 
 /// A server without an answer for this long has failed.
@@ -215,8 +218,8 @@ impl ConnectionPool {
         Ok(self.round(begin, answered(&self.sent), own))
     }
 
-    /// Sends single additions at a constant rate on free connections. A latency starts when the addition is due, so that it
-    /// includes the wait for a free connection.
+    /// Sends single additions at a constant rate on free connections. A latency starts when the addition is
+    /// due, so that it includes the wait for a free connection.
     pub fn run_at_rate(&mut self, workload: &Workload, per_second: f64, duration: Duration) -> Result<Round> {
         let begin = Instant::now();
         let (before, own) = (self.sent, own_processor_seconds());

@@ -1,9 +1,9 @@
 //! Jeton, Redis and PostgreSQL under the same load, in interleaved rounds.
 //!
-//! `cargo xtask bench rivals [recipes|durable|relaxed|memory|idle] [--quick]`; without a name, all of them. The part
-//! `baseline`, only by name, compares this version with another one (`JETON_RIVALS_BASELINE`).
-//! `JETON_RIVALS_COMMAND` replaces the command of the Jeton server (see `jeton.rs`). `JETON_RIVALS_FOLDER` replaces the
-//! directory of all data; the user of PostgreSQL must have access to it.
+//! `cargo xtask bench rivals [recipes|durable|relaxed|memory|idle] [--quick]`; without a name, all of them.
+//! The part `baseline`, only by name, compares this version with another one (`JETON_RIVALS_BASELINE`).
+//! `JETON_RIVALS_COMMAND` replaces the command of the Jeton server (see `jeton.rs`). `JETON_RIVALS_FOLDER`
+//! replaces the directory of all data; the user of PostgreSQL must have access to it.
 
 mod echo;
 mod idle_connections;

@@ -82,7 +82,8 @@ impl Recipe {
         }
     }
 
-    /// Statements that create the tables, whose names end with `word`. Pages have free space, so that an update stays in its page.
+    /// Statements that create the tables, whose names end with `word`. Pages have free space, so that an
+    /// update stays in its page.
     fn setup(self, word: &str) -> Vec<String> {
         let mut statements = vec![
             format!("CREATE TABLE ids_{word} (id uuid PRIMARY KEY, counter int NOT NULL)"),
@@ -136,7 +137,8 @@ impl Recipe {
         }
     }
 
-    /// Only a nested loop updates the sorted counters in order, and the planner does not know that the order matters.
+    /// Only a nested loop updates the sorted counters in order, and the planner does not know that the order
+    /// matters.
     fn options(self) -> &'static str {
         match self {
             Self::Update => "-c enable_hashjoin=off -c enable_mergejoin=off",

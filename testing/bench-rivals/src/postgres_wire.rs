@@ -1,4 +1,5 @@
-//! PostgreSQL: prepared statements with binary parameters, and simple queries. The codec is that of `postgres-protocol`.
+//! PostgreSQL: prepared statements with binary parameters, and simple queries. The codec is that of
+//! `postgres-protocol`.
 //!
 //! A full client such as `tokio-postgres` would cost the load generator more than the other targets cost it.
 

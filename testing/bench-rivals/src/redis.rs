@@ -1,4 +1,5 @@
-//! Redis from the packages of the system: a Lua recipe that counts an id once until it expires, and plain `INCRBY`.
+//! Redis from the packages of the system: a Lua recipe that counts an id once until it expires, and plain
+//! `INCRBY`.
 
 use std::net::SocketAddr;
 use std::path::Path;

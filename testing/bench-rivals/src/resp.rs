@@ -20,7 +20,8 @@ pub const ID: &str = "IIIIIIII-IIII-IIII-IIII-IIIIIIIIIIII";
 /// Placeholder for the 16 bytes of the id.
 pub const RAW_ID: &str = "RRRRRRRRRRRRRRRR";
 
-/// Additions with one request each. A request is a template with placeholders, so all requests have the same length.
+/// Additions with one request each. A request is a template with placeholders, so all requests have the same
+/// length.
 pub struct Resp {
     bytes: Vec<u8>,
     number: Option<usize>,

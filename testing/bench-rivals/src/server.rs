@@ -48,7 +48,8 @@ pub fn resident_bytes(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
 }
 
-/// Waits until servers have finished their background work, so that it does not slow down the next target; at most 2 seconds.
+/// Waits until servers have finished their background work, so that it does not slow down the next target; at
+/// most 2 seconds.
 pub fn await_idle(processes: &[u32]) {
     const STEP: Duration = Duration::from_millis(100);
     // A clock tick is 10 ms; an idle server uses one now and then.

@@ -124,8 +124,8 @@ pub struct RoundPlan {
     pub duration: Duration,
 }
 
-/// Measures one target at a time, in interleaved rounds. A row is a round, a column a target. The first round creates files
-/// and fills caches; it is left out.
+/// Measures one target at a time, in interleaved rounds. A row is a round, a column a target. The first round
+/// creates files and fills caches; it is left out.
 pub fn interleave(
     targets: &mut [&mut Target],
     workload: &Workload,

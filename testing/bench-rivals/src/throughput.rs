@@ -1,4 +1,5 @@
-//! Additions per second and their processor time, in interleaved rounds, and a check of the counters at the end.
+//! Additions per second and their processor time, in interleaved rounds, and a check of the counters at the
+//! end.
 
 use std::path::Path;
 
@@ -163,7 +164,8 @@ pub fn baseline(folder: &Path, plan: RoundPlan, ids: u64) -> Result<()> {
     Ok(())
 }
 
-/// Measures the targets of some roles in interleaved rounds, prints the results, and compares Jeton with the others.
+/// Measures the targets of some roles in interleaved rounds, prints the results, and compares Jeton with the
+/// others.
 fn compare(
     field: &mut Field,
     roles: &[Role],

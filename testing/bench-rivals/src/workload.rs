@@ -1,4 +1,5 @@
-//! The counters of the additions, drawn before the measurement: the load generator shares the processors with the server.
+//! The counters of the additions, drawn before the measurement: the load generator shares the processors with
+//! the server.
 
 use jeton_testkit::Rng;
 

@@ -1,5 +1,5 @@
-//! Measures failover: the time from the kill of a server, at each failpoint or as Raft leader, to the response of
-//! another server.
+//! Measures failover: the time from the kill of a server, at each failpoint or as Raft leader, to the
+//! response of another server.
 
 use std::time::{Duration, Instant};
 

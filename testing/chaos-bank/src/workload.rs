@@ -137,7 +137,8 @@ impl Workload {
         for attempt in first.. {
             let url = &self.urls[attempt % self.urls.len()];
             let response = issue_once(url, transfer, attempt == first);
-            // Every fourth teller has a short timeout, which grows, so that it makes progress on a slow machine.
+            // Every fourth teller has a short timeout, which grows, so that it makes progress on a slow
+            // machine.
             let response = if first % 4 == 3 {
                 let timeout = SHORT_TIMEOUT * 2_u32.saturating_pow((attempt - first).min(8) as u32);
                 tokio::time::timeout(timeout, response).await.unwrap_or(Ok((0, String::new())))

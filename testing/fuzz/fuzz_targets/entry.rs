@@ -1,4 +1,5 @@
-//! Decodes untrusted bytes as a log entry or a stored row. The checks are in `tests/fuzzed/mod.rs` of `jeton-core`.
+//! Decodes untrusted bytes as a log entry or a stored row. The checks are in `tests/fuzzed/mod.rs` of
+//! `jeton-core`.
 
 #![no_main]
 

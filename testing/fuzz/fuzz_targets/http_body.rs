@@ -1,4 +1,5 @@
-//! Sends an untrusted body to every route that accepts one. The checks are in `tests/fuzzed/mod.rs` of `jeton-server`.
+//! Sends an untrusted body to every route that accepts one. The checks are in `tests/fuzzed/mod.rs` of
+//! `jeton-server`.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Reads untrusted bytes as the snapshot of a filter. The checks are in `tests/fuzzed/mod.rs` of `forgetful-filter`.
+//! Reads untrusted bytes as the snapshot of a filter. The checks are in `tests/fuzzed/mod.rs` of
+//! `forgetful-filter`.
 
 #![no_main]
 

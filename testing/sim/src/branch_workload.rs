@@ -1,4 +1,5 @@
-//! The workload of transaction coordinators: each step prepares, decides or finishes a branch, with retries and out of order.
+//! The workload of transaction coordinators: each step prepares, decides or finishes a branch, with retries
+//! and out of order.
 
 use jeton_core::{Addition, Branch, BranchName, BranchOutcome};
 use jeton_engine::{BranchRequest, BranchResponse, EngineError};

@@ -58,7 +58,8 @@ impl Client {
         Self { name: format!("c{number}"), lossy: rng.one_in(3), behind, ..Self::default() }
     }
 
-    /// An id for a new operation. `number` is unique to the operation; `wall` is the wall clock of the machine in milliseconds.
+    /// An id for a new operation. `number` is unique to the operation; `wall` is the wall clock of the
+    /// machine in milliseconds.
     pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, rng: &mut Rng) -> OpId {
         let taken: Vec<Format> = formats.iter().collect();
         // Some clients use a format that the table does not accept.

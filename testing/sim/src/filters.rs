@@ -1,7 +1,8 @@
-//! Stores the filters: the steps of the engine's checkpoint thread, one at a time, interleaved with other events.
+//! Stores the filters: the steps of the engine's checkpoint thread, one at a time, interleaved with other
+//! events.
 //!
-//! The order: ask each shard for its last decided slot, write the filters, wait until everything decided meanwhile is
-//! durable, then commit the new version.
+//! The order: ask each shard for its last decided slot, write the filters, wait until everything decided
+//! meanwhile is durable, then commit the new version.
 
 use jeton_core::Catalog;
 use jeton_engine::internals::Message;

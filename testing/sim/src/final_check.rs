@@ -1,4 +1,5 @@
-//! The end of a run: without further faults, every client retries until it has a response; then all counters are checked.
+//! The end of a run: without further faults, every client retries until it has a response; then all counters
+//! are checked.
 
 use crate::client;
 use crate::model::op::Op;

@@ -1,9 +1,9 @@
-//! The seeded simulator: the code of the server on a machine with torn writes, full disks, clock steps and power failures at
-//! any disk operation, and clients that retry, duplicate and time out.
+//! The seeded simulator: the code of the server on a machine with torn writes, full disks, clock steps and
+//! power failures at any disk operation, and clients that retry, duplicate and time out.
 //!
-//! The seed decides everything, so a failing seed fails again. Real: log, id index, shards and workers, checkpointer,
-//! recovery, filters. Simulated: the disk ([`FaultDisk`]), the value store ([`values`], because the real one needs real
-//! files), the threads (steps of a scheduler) and the clocks.
+//! The seed decides everything, so a failing seed fails again. Real: log, id index, shards and workers,
+//! checkpointer, recovery, filters. Simulated: the disk ([`FaultDisk`]), the value store ([`values`], because
+//! the real one needs real files), the threads (steps of a scheduler) and the clocks.
 //!
 //! ```text
 //! jeton-sim                              1,000 seeds
@@ -14,10 +14,11 @@
 //!
 //! # How to read a failure
 //!
-//! The first line names the seed, the rule in brackets ([`checkers`]) and the observation. Then comes the shortest history
-//! found that violates the same rule: the number of the step and its event; indented lines are responses. `end` is the part
-//! after the last step, without faults, in which every client retries until it has a response. The last line is the command
-//! that repeats the run. First make sure that the [`model`] is right.
+//! The first line names the seed, the rule in brackets ([`checkers`]) and the observation. Then comes the
+//! shortest history found that violates the same rule: the number of the step and its event; indented lines
+//! are responses. `end` is the part after the last step, without faults, in which every client retries until
+//! it has a response. The last line is the command that repeats the run. First make sure that the [`model`]
+//! is right.
 //!
 //! [`FaultDisk`]: jeton_wal::disk::FaultDisk
 

@@ -1,7 +1,9 @@
-//! The log of the simulated machine: the real journal on a disk with faults. The scheduler decides when to flush.
+//! The log of the simulated machine: the real journal on a disk with faults. The scheduler decides when to
+//! flush.
 //!
-//! Batches are appended at once and acknowledged when their frame is durable. A caller that blocks (the checkpointer, in a
-//! trim) flushes itself. The [`WriteObserver`] reports all appends and the last durable frame to the model.
+//! Batches are appended at once and acknowledged when their frame is durable. A caller that blocks (the
+//! checkpointer, in a trim) flushes itself. The [`WriteObserver`] reports all appends and the last durable
+//! frame to the model.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -245,8 +245,8 @@ impl Simulation {
     }
 }
 
-/// Offset of the last frame of a segment. From there on, damage and a torn write look the same, and recovery cuts the log.
-/// Frames of an earlier use of the file have another number.
+/// Offset of the last frame of a segment. From there on, damage and a torn write look the same, and recovery
+/// cuts the log. Frames of an earlier use of the file have another number.
 fn last_frame(file: &str, segment: &[u8]) -> u64 {
     const BLOCK: usize = 4096;
     const MAGIC: &[u8] = b"JFRM";

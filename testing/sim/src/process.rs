@@ -1,7 +1,7 @@
 //! One process of the simulated machine, from its start to its crash or shutdown.
 //!
-//! The threads of the engine are steps here: workers are polled, jobs, filters and catalogue are stored as the engine stores
-//! them. Nothing happens unless the scheduler calls it.
+//! The threads of the engine are steps here: workers are polled, jobs, filters and catalogue are stored as
+//! the engine stores them. Nothing happens unless the scheduler calls it.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -1,4 +1,5 @@
-//! The end of a process and the start of the next: durable data must be there, and a start fails only for a cause.
+//! The end of a process and the start of the next: durable data must be there, and a start fails only for a
+//! cause.
 
 use jeton_core::PartitionId;
 use jeton_wal::disk::Disk;

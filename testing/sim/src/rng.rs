@@ -1,7 +1,7 @@
 //! Pseudo-random numbers of a seed (SplitMix64).
 //!
-//! Invariant: the numbers of a step follow from the seed and the number of the step alone. So a step can be left out without
-//! changing the numbers of the others, and a history can be shortened.
+//! Invariant: the numbers of a step follow from the seed and the number of the step alone. So a step can be
+//! left out without changing the numbers of the others, and a history can be shortened.
 
 #[derive(Debug, Clone)]
 pub struct Rng(u64);

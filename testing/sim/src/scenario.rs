@@ -88,7 +88,8 @@ fn settings(rng: &mut Rng, tight: bool) -> TableSettings {
 }
 
 fn formats(rng: &mut Rng) -> Formats {
-    // Filters for dated ids are slow to create, so half of the tables have none: more seeds find more than more formats.
+    // Filters for dated ids are slow to create, so half of the tables have none: more seeds find more than
+    // more formats.
     let formats: &[Format] = match rng.below(4) {
         0 => &Format::ALL,
         1 => &[Format::Uuid7, Format::Ulid, Format::Event],

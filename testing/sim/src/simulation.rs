@@ -40,7 +40,8 @@ pub struct Simulation {
     pub(crate) rolled_back: bool,
     /// Why the run ended early without a violation: the damaged store was rejected.
     pub(crate) ended: Option<String>,
-    /// Whether only the observations of clients are checked: counts, missing responses, a store that does not open.
+    /// Whether only the observations of clients are checked: counts, missing responses, a store that does not
+    /// open.
     pub(crate) outside: bool,
     pub(crate) stats: Stats,
     lines: Vec<(u64, String)>,

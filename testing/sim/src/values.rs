@@ -1,7 +1,7 @@
 //! The value store of the simulated machine: rows in memory that survive a crash.
 //!
-//! Invariant: after a crash exactly the completed calls of [`Values::replace`] are there, and possibly the one in flight.
-//! Each call is an operation of the simulated disk, so the power can fail during it.
+//! Invariant: after a crash exactly the completed calls of [`Values::replace`] are there, and possibly the
+//! one in flight. Each call is an operation of the simulated disk, so the power can fail during it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Real databases for tests and benchmarks, from the system's packages: start, kill, pause and restart.
 //!
 //! Invariants:
-//! - No server outlives the process that started it, even if that process is killed. Exception: a PostgreSQL that is
-//!   [paused](Database::pause) at that moment.
+//! - No server outlives the process that started it, even if that process is killed. Exception: a PostgreSQL
+//!   that is [paused](Database::pause) at that moment.
 //! - All processes of a database are dead when `kill` returns, so that nothing disturbs the next start.
 //! - `start` returns when the database accepts sessions.
 

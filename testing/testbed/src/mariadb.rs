@@ -42,7 +42,8 @@ pub struct MariaDbFlavour {
 
 impl MariaDb {
     /// Creates a database called `jeton` in a folder and starts it, with or without a binary log. `settings`
-    /// (`--name=value`) override the defaults of the testbed. Other users must be able to traverse the folder.
+    /// (`--name=value`) override the defaults of the testbed. Other users must be able to traverse the
+    /// folder.
     pub fn start(folder: &Path, binlog: bool, settings: &[&str]) -> Result<Self> {
         let mut settings: Vec<String> =
             SETTINGS.iter().chain(settings).map(|one| (*one).to_owned()).collect();

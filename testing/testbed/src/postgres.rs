@@ -61,8 +61,8 @@ pub fn version() -> String {
 }
 
 impl Postgres {
-    /// Creates a database in a folder and starts it. `settings` override the defaults of the testbed. Other users must
-    /// be able to traverse the folder.
+    /// Creates a database in a folder and starts it. `settings` override the defaults of the testbed. Other
+    /// users must be able to traverse the folder.
     pub fn start(folder: &Path, settings: &[(&str, &str)]) -> Result<Self> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let settings = SETTINGS.iter().chain(settings).map(owned).collect();

@@ -1,12 +1,12 @@
 //! A process and its descendants.
 //!
-//! PostgreSQL puts its backends into process groups of their own, so a signal to the group of the root process does not
-//! reach them.
+//! PostgreSQL puts its backends into process groups of their own, so a signal to the group of the root
+//! process does not reach them.
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Sends a signal to a process and all its descendants. The root process is stopped first, so that it starts no more
-/// children while they are listed.
+/// Sends a signal to a process and all its descendants. The root process is stopped first, so that it starts
+/// no more children while they are listed.
 pub fn signal(process: u32, signal: Signal) -> Vec<u32> {
     send(process, Signal::STOP);
     let processes = descendants(process);
@@ -23,7 +23,8 @@ pub fn is_alive(process: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, fields)| !fields.trim_start().starts_with('Z'))
 }
 
-/// Whether all threads of a process are stopped or gone. A stop signal reaches the threads one after the other.
+/// Whether all threads of a process are stopped or gone. A stop signal reaches the threads one after the
+/// other.
 pub fn is_stopped(process: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok()).all(|stat| {

@@ -165,7 +165,8 @@ impl Drop for Proxy {
     }
 }
 
-/// Forwards until one side closes or the connection is cut. Returns the forwarded requests if the plan needs them.
+/// Forwards until one side closes or the connection is cut. Returns the forwarded requests if the plan needs
+/// them.
 async fn forward(mut client: TcpStream, to: SocketAddr, state: &State, plan: ConnectionFaults) -> Vec<u8> {
     let mut cut = state.faults.subscribe();
     let epoch = cut.borrow_and_update().epoch;
@@ -195,7 +196,8 @@ async fn forward(mut client: TcpStream, to: SocketAddr, state: &State, plan: Con
         drop(cut.wait_for(|faults| faults.epoch > epoch).await);
     };
     tokio::select! {
-        // `is_cut` first: a delayed connection that is cut forwards nothing, even if it is released at the same moment.
+        // `is_cut` first: a delayed connection that is cut forwards nothing, even if it is released at the
+        // same moment.
         biased;
         () = is_cut => {}
         _gone = both => {}

@@ -58,8 +58,8 @@ impl User {
     }
 }
 
-/// A command that dies with this process, even if this process is killed. `setpriv` sets the parent death signal after
-/// the change of user, which clears the signal, and then replaces itself by the program.
+/// A command that dies with this process, even if this process is killed. `setpriv` sets the parent death
+/// signal after the change of user, which clears the signal, and then replaces itself by the program.
 pub fn bound_command(program: &Path, user: Option<User>, stop: Signal) -> Command {
     let mut command = Command::new("setpriv");
     let signal = if stop == Signal::QUIT { "QUIT" } else { "KILL" };

@@ -1,7 +1,8 @@
 //! Starts processes from a thread that lives as long as this process.
 //!
-//! The parent death signal is sent when the *thread* that started a process ends. Threads of tests end with their test,
-//! and threads of a runtime when they are idle; a server that several tests share would die with the first.
+//! The parent death signal is sent when the *thread* that started a process ends. Threads of tests end with
+//! their test, and threads of a runtime when they are idle; a server that several tests share would die with
+//! the first.
 
 use std::process::{Child, Command};
 use std::sync::OnceLock;

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 /// Below the ephemeral range, so that the system does not assign the port of a server that restarts.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// A temporary folder that other users may traverse, because databases run as users of their own. It is deleted on drop.
+/// A temporary folder that other users may traverse, because databases run as users of their own. It is
+/// deleted on drop.
 pub fn folder() -> Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("jeton-").permissions(std::fs::Permissions::from_mode(0o711));

@@ -1,7 +1,8 @@
-//! Random numbers from a seed: SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*).
+//! Random numbers from a seed: SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number
+//! Generators*).
 //!
-//! Invariant: the same seed gives the same numbers on every machine and in every version. The seeds of failing tests
-//! and the tables in `docs/bloom-clock.md` depend on it.
+//! Invariant: the same seed gives the same numbers on every machine and in every version. The seeds of
+//! failing tests and the tables in `docs/bloom-clock.md` depend on it.
 
 /// A seeded random number generator. Not for secrets.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! Rust source as tokens with their lines: without comments, and without the items of test builds on request.
 //!
-//! A grouped `use` becomes one full path for each of its names: `use std::{fs, io}` reads as `std::fs` and `std::io`.
+//! A grouped `use` becomes one full path for each of its names: `use std::{fs, io}` reads as `std::fs` and
+//! `std::io`.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
@@ -152,8 +153,8 @@ fn is_test_file(trees: &[TokenTree]) -> bool {
         .any(|window| is_mark(&window[0], '#') && is_mark(&window[1], '!') && is_test_attribute(&window[2]))
 }
 
-/// What follows an item of a test build with which `trees` begins. `None` if it begins with anything else: the end of a
-/// field, a match arm or a statement would be somewhere else.
+/// What follows an item of a test build with which `trees` begins. `None` if it begins with anything else:
+/// the end of a field, a match arm or a statement would be somewhere else.
 fn after_test_item(trees: &[TokenTree]) -> Option<&[TokenTree]> {
     const FIRST_WORDS: &str =
         "async const enum extern fn impl macro_rules mod pub static struct trait type unsafe use";

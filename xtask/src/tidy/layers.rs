@@ -22,8 +22,8 @@ const MAP: &str = "ARCHITECTURE.md";
 const MAP_BEGIN: &str = "<!-- crate map: written by cargo xtask fix -->\n";
 const MAP_END: &str = "<!-- end of crate map -->\n";
 
-/// A crate: its directory, what it is, and the crates of this repository that it uses directly. Dependencies of tests and
-/// benchmarks (dev-dependencies) are not restricted.
+/// A crate: its directory, what it is, and the crates of this repository that it uses directly. Dependencies
+/// of tests and benchmarks (dev-dependencies) are not restricted.
 struct Crate {
     directory: &'static str,
     about: &'static str,
@@ -208,7 +208,8 @@ fn directory(manifest_path: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// The violations of a workspace of all crates, in which `user` has the edges of the table and these lines.
+    /// The violations of a workspace of all crates, in which `user` has the edges of the table and these
+    /// lines.
     fn check_manifest(user: &str, lines: &str) -> Vec<(usize, String)> {
         let name = |directory: &str| format!("our-{}", directory.replace('/', "-"));
         let mut files: Vec<(String, String)> = Vec::new();

@@ -1,8 +1,8 @@
 //! Repository rules that the compiler does not check.
 //!
-//! A rule is a file here: a function from the [`Tree`] to its violations, and a test with planted violations. To add a
-//! rule, write the file and list it in [`RULES`]. The rules run as `cargo xtask tidy` and, by
-//! the test at the end of this file, in every `cargo test --workspace`.
+//! A rule is a file here: a function from the [`Tree`] to its violations, and a test with planted violations.
+//! To add a rule, write the file and list it in [`RULES`]. The rules run as `cargo xtask tidy` and, by the
+//! test at the end of this file, in every `cargo test --workspace`.
 
 mod code;
 mod headers;

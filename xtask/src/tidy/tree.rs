@@ -15,8 +15,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads the files that git tracks and new files, so that a violation is found before the commit. Without git, reads all
-    /// files but build output.
+    /// Reads the files that git tracks and new files, so that a violation is found before the commit. Without
+    /// git, reads all files but build output.
     pub fn read(root: &Path) -> Result<Self> {
         let paths = match listed_by_git(root) {
             Some(paths) => paths,

@@ -1,4 +1,5 @@
-//! Sends records in batches. The client retries each with its id; an import stops at the first without a definite result.
+//! Sends records in batches. The client retries each with its id; an import stops at the first without a
+//! definite result.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -53,7 +53,8 @@ impl Http<'_> {
         Ok((response.status().as_u16(), String::from_utf8_lossy(response.body()).into_owned()))
     }
 
-    /// Passes each line of an endless response to `take`, until that returns false. Fails after a time without data.
+    /// Passes each line of an endless response to `take`, until that returns false. Fails after a time
+    /// without data.
     pub fn listen(
         &self,
         path: &str,

@@ -22,8 +22,8 @@ impl Resp {
         Self::with(server, server.timeout(), Builder::new_current_thread())
     }
 
-    /// Like `connect`, with another time for all attempts of an operation, and another runtime. In the runtime of one
-    /// thread, operations are sent in the order in which they are spawned.
+    /// Like `connect`, with another time for all attempts of an operation, and another runtime. In the
+    /// runtime of one thread, operations are sent in the order in which they are spawned.
     pub fn with(server: &ServerArgs, deadline: Duration, runtime: Builder) -> Result<Self> {
         let (runtime, options) = (build(runtime)?, Self::options(server, deadline)?);
         let client = runtime.block_on(async {

@@ -195,7 +195,8 @@ pub fn has(text: &str, words: &[&str]) {
     }
 }
 
-/// A server that replies to `HELLO` and `PING`, and passes every other command to `reply`. `None` closes the connection.
+/// A server that replies to `HELLO` and `PING`, and passes every other command to `reply`. `None` closes the
+/// connection.
 pub fn fake_server(mut reply: impl FnMut(&[String]) -> Option<&'static str> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();

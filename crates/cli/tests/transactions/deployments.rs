@@ -40,7 +40,8 @@ pub fn registers_of_another_cluster_are_refused(bank: &Bank) {
     assert!(refused.contains(&expected) && refused.contains("its own registers"), "{refused}");
 }
 
-/// A branch of another deployment with the same cluster number, for example in another database of the same MariaDB.
+/// A branch of another deployment with the same cluster number, for example in another database of the same
+/// MariaDB.
 pub fn branches_of_other_clusters_are_ignored(bank: &Bank) {
     let cluster = Cluster::start(bank, &Setup { more: "recovery_interval = \"20ms\"", ..Setup::default() });
     let ours = bank.cluster(cluster.number);

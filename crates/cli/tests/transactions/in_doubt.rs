@@ -10,8 +10,8 @@ use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
 use crate::http_client::id;
 
-/// Prepares a branch in each database for a server that does not exist. Returns the number of yes votes: recovery may
-/// abort a branch before its vote.
+/// Prepares a branch in each database for a server that does not exist. Returns the number of yes votes:
+/// recovery may abort a branch before its vote.
 pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {
     let session = u128::from_str_radix(&id.replace('-', ""), 16).unwrap();
     let attempt = |work| AttemptId {

@@ -1,5 +1,5 @@
-//! Transactions with real servers, databases, clients and commands. The databases are started once for all scenarios:
-//! `cargo test -p jeton-cli --test transactions -- WORD` runs those with the word in their names.
+//! Transactions with real servers, databases, clients and commands. The databases are started once for all
+//! scenarios: `cargo test -p jeton-cli --test transactions -- WORD` runs those with the word in their names.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bank;

@@ -1,4 +1,5 @@
-//! The file of an outbox: locked by one process, cut back to complete records, compacted when most of it is obsolete.
+//! The file of an outbox: locked by one process, cut back to complete records, compacted when most of it is
+//! obsolete.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
@@ -43,7 +44,8 @@ pub(super) struct OutboxFile {
 }
 
 impl OutboxFile {
-    /// Opens or creates the outbox of a directory, reads its records, and truncates an incomplete one at the end.
+    /// Opens or creates the outbox of a directory, reads its records, and truncates an incomplete one at the
+    /// end.
     pub fn open(folder: &Path) -> Result<(Self, State), OpenError> {
         fs::create_dir_all(folder)?;
         let lock =

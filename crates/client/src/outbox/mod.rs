@@ -1,8 +1,9 @@
-//! An outbox stores operations with their ids on disk before it sends them, so that they survive a crash of the client.
+//! An outbox stores operations with their ids on disk before it sends them, so that they survive a crash of
+//! the client.
 //!
 //! Invariants:
-//! - *A stored operation is delivered*, by this process or a later one, always with the same id; or it stays in the list
-//!   of undelivered operations until the program forgets it.
+//! - *A stored operation is delivered*, by this process or a later one, always with the same id; or it stays
+//!   in the list of undelivered operations until the program forgets it.
 //! - *Nothing is sent that is not on disk.*
 //! - *One process at a time uses an outbox.* Its size is limited.
 //!
@@ -70,8 +71,8 @@ pub enum OutboxError {
     /// A limit is reached. Nothing was stored.
     #[error("the outbox is full: it stores {} operations or {} bytes", .0.operations, .0.bytes)]
     Full(Limits),
-    /// A write failed. Whether the operation is stored is unknown; if it is, the outbox delivers it after it is opened
-    /// again.
+    /// A write failed. Whether the operation is stored is unknown; if it is, the outbox delivers it after it
+    /// is opened again.
     #[error("the outbox is broken, and must be opened again: {0}")]
     Broken(String),
     /// The operation or its id is invalid. Nothing was stored.
@@ -105,14 +106,15 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Waits until the operation is delivered. Returns `None` if the outbox is closed before: then the next process that
-    /// opens it delivers the operation.
+    /// Waits until the operation is delivered. Returns `None` if the outbox is closed before: then the next
+    /// process that opens it delivers the operation.
     pub async fn delivered(self) -> Option<Result<ManyOutcome, Undelivered>> {
         self.delivered.await.ok()
     }
 }
 
-/// A durable queue of operations. [Close](Outbox::close) it before opening it again; otherwise it may be dropped.
+/// A durable queue of operations. [Close](Outbox::close) it before opening it again; otherwise it may be
+/// dropped.
 pub struct Outbox {
     client: Client,
     commands: Option<mpsc::Sender<WriterCommand>>,
@@ -236,7 +238,8 @@ impl Outbox {
             && is_written.await.is_ok()
     }
 
-    /// Closes the outbox; when this returns, it can be opened again. The next process delivers the pending operations.
+    /// Closes the outbox; when this returns, it can be opened again. The next process delivers the pending
+    /// operations.
     pub async fn close(mut self) {
         self.delivery_task.abort();
         let _aborted = (&mut self.delivery_task).await;
@@ -250,8 +253,8 @@ impl Outbox {
 impl Drop for Outbox {
     fn drop(&mut self) {
         self.delivery_task.abort();
-        // The writer thread ends when all senders are dropped. Deliveries hold one until they are aborted; waiting for
-        // them here could deadlock on the thread that runs them.
+        // The writer thread ends when all senders are dropped. Deliveries hold one until they are aborted;
+        // waiting for them here could deadlock on the thread that runs them.
         drop(self.commands.take());
         drop(self.writer_thread.take());
     }
@@ -266,20 +269,22 @@ pub struct OutboxEntry<'a> {
 }
 
 impl OutboxEntry<'_> {
-    /// Uses this id instead of a new one. An outbox accepts only UUIDs of version 7: an id without a time that is sent
-    /// late might count twice.
+    /// Uses this id instead of a new one. An outbox accepts only UUIDs of version 7: an id without a time
+    /// that is sent late might count twice.
     pub fn id(mut self, id: Id) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Refuses the addition if the counter would fall below this bound. Ignored except for additions to one counter.
+    /// Refuses the addition if the counter would fall below this bound. Ignored except for additions to one
+    /// counter.
     pub fn min(mut self, bound: i64) -> Self {
         self.write.set_min(bound);
         self
     }
 
-    /// Refuses the addition if the counter would rise above this bound. Ignored except for additions to one counter.
+    /// Refuses the addition if the counter would rise above this bound. Ignored except for additions to one
+    /// counter.
     pub fn max(mut self, bound: i64) -> Self {
         self.write.set_max(bound);
         self

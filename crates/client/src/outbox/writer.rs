@@ -1,4 +1,5 @@
-//! The thread that writes the outbox file. Commands that arrive during a sync are written together and synced once.
+//! The thread that writes the outbox file. Commands that arrive during a sync are written together and synced
+//! once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -16,8 +16,8 @@ pub struct AckWatermark {
 }
 
 impl AckWatermark {
-    /// The number of the next request, and the highest number up to which all requests are answered. Returns `None`
-    /// when the session has no more numbers.
+    /// The number of the next request, and the highest number up to which all requests are answered. Returns
+    /// `None` when the session has no more numbers.
     pub fn next(&mut self) -> Option<(u32, Option<u32>)> {
         let number = Some(self.next).filter(|number| *number < NUMBERS_MAX)?;
         self.next += 1;

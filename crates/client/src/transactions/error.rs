@@ -58,8 +58,8 @@ impl fmt::Display for ServerError {
 #[non_exhaustive]
 pub enum Error {
     /// The outcome is **unknown**. A retry with the same id
-    /// ([`Transactions::execute_with_id`](super::Transactions::execute_with_id)) takes effect once; with another id
-    /// it may take effect twice.
+    /// ([`Transactions::execute_with_id`](super::Transactions::execute_with_id)) takes effect once; with
+    /// another id it may take effect twice.
     #[error("the outcome of transaction {id} is unknown ({last}); retry with the same id")]
     Unknown {
         /// The id to retry with.
@@ -67,8 +67,8 @@ pub enum Error {
         /// Error of the last attempt.
         last: AttemptError,
     },
-    /// The servers have dropped the outcome: the session is older than the window, or the outcome was acknowledged.
-    /// The transaction may have taken effect earlier; it is not executed now.
+    /// The servers have dropped the outcome: the session is older than the window, or the outcome was
+    /// acknowledged. The transaction may have taken effect earlier; it is not executed now.
     #[error("{error} (id {id})")]
     Expired {
         /// The expired id.

@@ -1,5 +1,5 @@
-//! e-Transactions: the servers execute a procedure over several databases exactly once, and the client gets its
-//! outcome.
+//! e-Transactions: the servers execute a procedure over several databases exactly once, and the client gets
+//! its outcome.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), jeton_client::transactions::Error> {
@@ -17,12 +17,12 @@
 //!
 //! Invariants:
 //! - *One transaction, one id.* The id exists before the first attempt, and every attempt carries it.
-//! - *Retries go on.* One server first; if it does not respond, all servers at the same time; until the caller drops
-//!   the future or the deadline passes.
+//! - *Retries go on.* One server first; if it does not respond, all servers at the same time; until the
+//!   caller drops the future or the deadline passes.
 //! - *Only a decision is an outcome.* Every error says whether it is certain that nothing takes effect.
 //!
-//! The pure parts: the [retry state machine](crate::RetryState), the parser of responses, and the request numbers of a
-//! session.
+//! The pure parts: the [retry state machine](crate::RetryState), the parser of responses, and the request
+//! numbers of a session.
 
 mod ack_watermark;
 mod error;
@@ -93,9 +93,9 @@ impl Transactions {
         Session::new(self.clone())
     }
 
-    /// Executes a procedure under an existing id: one that an earlier process stored, or the id of a message. It must
-    /// be a UUID of version 7, optionally followed by a colon and a number. Every request under one id must be the
-    /// same.
+    /// Executes a procedure under an existing id: one that an earlier process stored, or the id of a message.
+    /// It must be a UUID of version 7, optionally followed by a colon and a number. Every request under one
+    /// id must be the same.
     pub fn execute_with_id<P: Serialize + ?Sized>(&self, id: Id, procedure: &str, parameters: &P) -> Execute {
         Execute::new(self.clone(), id, None, procedure, parameters)
     }

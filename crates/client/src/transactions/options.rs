@@ -9,8 +9,8 @@ use crate::retry::{Backoff, FanOut, Policy};
 /// Options of a transaction client.
 #[derive(Clone)]
 pub struct Options {
-    /// The servers of the cluster, each as `http://host:port`, or `https://host:port` with `tls`. All of them must
-    /// serve the same databases with the same registers.
+    /// The servers of the cluster, each as `http://host:port`, or `https://host:port` with `tls`. All of them
+    /// must serve the same databases with the same registers.
     pub servers: Vec<String>,
     /// Token to authenticate with.
     pub token: Option<String>,
@@ -28,8 +28,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long to wait before a failed server receives the request again.
     pub backoff: Backoff,
-    /// Age at which a [`Session`](super::Session) continues under a new id. Servers reject sessions older than their
-    /// window, and drop the records of a session together: shorter sessions free memory earlier.
+    /// Age at which a [`Session`](super::Session) continues under a new id. Servers reject sessions older
+    /// than their window, and drop the records of a session together: shorter sessions free memory earlier.
     pub renew_after: Duration,
 }
 

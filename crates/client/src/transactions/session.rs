@@ -10,11 +10,12 @@ use super::ack_watermark::AckWatermark;
 use super::execute::Execute;
 use crate::id::Id;
 
-/// A session numbers its requests 0, 1, 2, ... under one id. Each request acknowledges the outcomes that arrived, so
-/// that the servers can drop them. Requests of a session may be in flight together, and take effect in any order.
+/// A session numbers its requests 0, 1, 2, ... under one id. Each request acknowledges the outcomes that
+/// arrived, so that the servers can drop them. Requests of a session may be in flight together, and take
+/// effect in any order.
 ///
-/// A session has no end: it continues under a new id from time to time, because servers reject sessions older than
-/// their window.
+/// A session has no end: it continues under a new id from time to time, because servers reject sessions older
+/// than their window.
 pub struct Session {
     transactions: Transactions,
     /// The id in use. Requests in flight keep the acknowledgements of their own id.
@@ -48,8 +49,8 @@ impl Session {
         Self { transactions, current }
     }
 
-    /// Executes a procedure. The parameters must serialize to a JSON object. The request is sent when the result is
-    /// awaited.
+    /// Executes a procedure. The parameters must serialize to a JSON object. The request is sent when the
+    /// result is awaited.
     pub fn execute<P: Serialize + ?Sized>(&self, procedure: &str, parameters: &P) -> Execute {
         let (id, number) = self.next();
         Execute::new(self.transactions.clone(), id, Some(number), procedure, parameters)

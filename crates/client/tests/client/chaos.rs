@@ -55,8 +55,8 @@ pub fn short_timeouts(addresses: impl IntoIterator<Item = String>) -> Options {
     }
 }
 
-/// Adds 1 until the client confirms that it was counted: after an unknown outcome with the same id, and with a new id
-/// only if it is certain that nothing changed. Returns the number of unknown outcomes.
+/// Adds 1 until the client confirms that it was counted: after an unknown outcome with the same id, and with
+/// a new id only if it is certain that nothing changed. Returns the number of unknown outcomes.
 pub async fn add_until_confirmed(client: &Client, key: &str) -> u64 {
     let (mut call, mut unknown) = (client.add(key, 1), 0);
     loop {

@@ -90,7 +90,8 @@ async fn busy_is_retried_and_then_returned() {
     assert_eq!(requests.len(), 3);
     assert!(requests.are_all_the_same(), "attempts differ: {}", requests.text());
 
-    // The backoff exceeds the deadline, so no attempt can be in flight at the deadline, on a slow machine either.
+    // The backoff exceeds the deadline, so no attempt can be in flight at the deadline, on a slow machine
+    // either.
     let (address, _) = scripted_server(vec![b"-BUSY still\r\n"]).await;
     let options = Options { backoff: Backoff { base: NEVER, cap: NEVER }, ..slow_timeouts(address) };
     let error = Client::new(options).unwrap().add("a", 1).await.unwrap_err();

@@ -42,7 +42,8 @@ impl Server {
         Self { address, service, serving }
     }
 
-    /// Stops as abruptly as a process can stop itself: connections break, and operations in flight are dropped.
+    /// Stops as abruptly as a process can stop itself: connections break, and operations in flight are
+    /// dropped.
     pub async fn stop(self) {
         self.serving.abort();
         let _aborted = self.serving.await;

@@ -366,8 +366,8 @@ fn damaged_rows_are_refused() {
     for tables in [[1, 1], [2, 1]] {
         assert!(Partition::decode(id, &[3, 0, 2, tables[0], 9, tables[1], 5]).is_err(), "{tables:?}");
     }
-    // Numbers that do not rise, that were dropped, and too many: epoch, dropped, time, lease, count, then number, hash
-    // and result.
+    // Numbers that do not rise, that were dropped, and too many: epoch, dropped, time, lease, count, then
+    // number, hash and result.
     let row = |numbers: &[u64]| {
         let answer = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 0];
         let mut row = vec![1, 3, 0, 0];

@@ -1,7 +1,7 @@
 //! The cost of an id in the index: CPU time to sort, add, merge and find it, and memory.
 //!
-//! `cargo bench -p jeton-engine --bench ids [-- <millions of ids> <lookups>]`. Times are CPU times of this process, user
-//! and system, so that waiting for the disk or for a CPU does not count.
+//! `cargo bench -p jeton-engine --bench ids [-- <millions of ids> <lookups>]`. Times are CPU times of this
+//! process, user and system, so that waiting for the disk or for a CPU does not count.
 
 #[path = "../versus/report.rs"]
 #[allow(dead_code, reason = "this benchmark uses a part of it")]
@@ -114,8 +114,8 @@ fn key(number: u64) -> Key {
     key
 }
 
-/// Makes the system allocate memory for the page cache. A virtual machine gets its memory page by page on the first
-/// access, which takes ten times as long as the copy; a server that has run for a while has it already.
+/// Makes the system allocate memory for the page cache. A virtual machine gets its memory page by page on the
+/// first access, which takes ten times as long as the copy; a server that has run for a while has it already.
 fn touch_memory(file: &std::path::Path, bytes: u64) -> std::io::Result<()> {
     use std::os::unix::fs::FileExt;
     let parent = file.parent().map_or(Ok(()), std::fs::create_dir_all);

@@ -17,7 +17,8 @@ pub struct Outcome {
     pub probably_seen: u64,
 }
 
-/// Adds under new ids that are dated evenly over the last 23 hours, as a table with a window of a day remembers them.
+/// Adds under new ids that are dated evenly over the last 23 hours, as a table with a window of a day
+/// remembers them.
 pub fn day_of_ids(ours: &Ours, ids: u64, counters: u64) -> Outcome {
     let now = ours.engine.now().as_nanos() / 1_000_000;
     let begin = now - 23 * 3_600_000;

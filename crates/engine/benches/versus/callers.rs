@@ -69,12 +69,12 @@ pub fn throughput<C: Contender>(
     done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Interval at which due requests are sent. The timers of the runtime are ten times as coarse, and would send all
-/// requests of a millisecond together.
+/// Interval at which due requests are sent. The timers of the runtime are ten times as coarse, and would send
+/// all requests of a millisecond together.
 const PACE: Duration = Duration::from_micros(100);
 
-/// Sorted latencies of additions at a given rate, spread evenly over time and over the callers. A caller that still
-/// waits for a response skips its next request.
+/// Sorted latencies of additions at a given rate, spread evenly over time and over the callers. A caller that
+/// still waits for a response skips its next request.
 pub fn latencies<C: Contender>(
     runtime: &tokio::runtime::Runtime,
     contender: &Arc<C>,

@@ -1,5 +1,6 @@
-//! Group commit with a general database: a thread takes the waiting requests and commits one synced fjall batch with a
-//! row per counter and a row per id. Values come from memory and ids are not looked up, both in favour of fjall.
+//! Group commit with a general database: a thread takes the waiting requests and commits one synced fjall
+//! batch with a row per counter and a row per id. Values come from memory and ids are not looked up, both in
+//! favour of fjall.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -26,8 +26,9 @@ fn fdatasyncs(folder: &Path) -> Vec<Duration> {
     (0..4_000).map(sync).collect()
 }
 
-/// The p99 of an ideal log on a disk with these syncs, in milliseconds: a request waits for the rest of the sync in
-/// flight and for the next one. Requests arrive evenly, so a long sync weighs as much as its duration.
+/// The p99 of an ideal log on a disk with these syncs, in milliseconds: a request waits for the rest of the
+/// sync in flight and for the next one. Requests arrive evenly, so a long sync weighs as much as its
+/// duration.
 fn best_p99(syncs: &[Duration]) -> f64 {
     const STEP: Duration = Duration::from_micros(20);
     let mut latencies: Vec<Duration> = Vec::new();

@@ -1,6 +1,7 @@
 //! Benchmarks of the engine, beside its log and a general database.
 //!
-//! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|counters] [--quick]`; all without a name.
+//! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|counters] [--quick]`; all without
+//! a name.
 
 mod bulk;
 mod callers;

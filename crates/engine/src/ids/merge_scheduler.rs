@@ -9,7 +9,8 @@ use super::run::Run;
 use super::{Error, IdIndex};
 use crate::lock::lock;
 
-/// A merge in progress. It is taken out of its mutex for each step: a merge that fails or panics is never continued.
+/// A merge in progress. It is taken out of its mutex for each step: a merge that fails or panics is never
+/// continued.
 pub(super) enum Task<D: Disk> {
     Merge(Box<Merge<D>>),
     /// Everything is copied; the manifest is not replaced yet.

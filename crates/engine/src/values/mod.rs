@@ -43,9 +43,9 @@ pub trait Values: Send + Sync + 'static {
     /// Stores and removes rows (sorted by key, each key once), atomically; durable when it returns.
     fn replace(&self, rows: &Rows) -> Result<(), ValuesError>;
 
-    /// Does some compaction; true if there may be more to do. Values that have expired at `expired`, in milliseconds
-    /// since 1970, may be dropped: the durable log has reached that time, and what the store lacks was decided then or
-    /// later.
+    /// Does some compaction; true if there may be more to do. Values that have expired at `expired`, in
+    /// milliseconds since 1970, may be dropped: the durable log has reached that time, and what the store
+    /// lacks was decided then or later.
     fn compact(&self, expired: u64) -> Result<bool, ValuesError>;
 
     /// Number of overdue compactions: beyond some point writers must wait.

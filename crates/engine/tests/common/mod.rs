@@ -102,8 +102,9 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Makes backups in `folder` and checks them while a client adds 1 under ids of this time, each when the one before is
-/// acknowledged: a backup of one instant contains the first n of them. Returns n at the end; `sent` were sent before.
+/// Makes backups in `folder` and checks them while a client adds 1 under ids of this time, each when the one
+/// before is acknowledged: a backup of one instant contains the first n of them. Returns n at the end; `sent`
+/// were sent before.
 pub fn back_up_under_load(engine: &Engine, folder: &Path, millis: u64, cells: &[Cell], sent: u64) -> u64 {
     let add_one = |engine: &Engine, number: u64| {
         let cell = &cells[number as usize % cells.len()];

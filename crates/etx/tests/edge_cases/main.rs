@@ -248,7 +248,8 @@ async fn late_retry_passes_aborted_attempts_without_a_delay() {
     let fixture = Fixture::build(|| BEGIN);
     let [first, id] = [1, 2].map(|sequence| RequestId { session: session(0), sequence });
     assert_eq!(fixture.issue(first, "work").await.unwrap(), Ok(DONE));
-    // Only the server computes the hash of a request, so the commit is that of the same request under another id.
+    // Only the server computes the hash of a request, so the commit is that of the same request under another
+    // id.
     let status = fixture.server.status(first).await.unwrap();
     let [(_, AttemptNumber::FIRST, Decision::Commit(commit))] = &status.attempts[..] else {
         panic!("{status:?}")

@@ -231,8 +231,8 @@ impl ClusterModel {
         ExecutionResult::Done { branches: Self::participants(), answer }
     }
 
-    /// One atomic step of the database: the decision and the changes are committed together, or neither. Returns
-    /// the decision that the server reads; `None` for a commit without an owner that records nothing.
+    /// One atomic step of the database: the decision and the changes are committed together, or neither.
+    /// Returns the decision that the server reads; `None` for a commit without an owner that records nothing.
     fn commit_deciding(
         &self,
         state: &mut State,

@@ -155,7 +155,8 @@ fn planted_mistakes_are_detected() {
         (Mistake::SameIdentity, CRASH, &[registers], &["A.3"]),
         (Mistake::WaitsForTheDead, attached, &[database], &["T.1"]),
         (Mistake::EveryCommitIsOurs, HASTE, &[registers], &["A.1", "A.2", "A.3"]),
-        // A branch in the database that decides never votes: it ends when the commit of another coordinator is recorded.
+        // A branch in the database that decides never votes: it ends when the commit of another coordinator
+        // is recorded.
         (Mistake::EveryCommitIsOurs, HASTE, &[database], &["A.1", "A.2", "A.3", "V.2"]),
         // This is a mistake only if a fence fails.
         (Mistake::FenceIsTrusted, attached, &[registers], &[]),

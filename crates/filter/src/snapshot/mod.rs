@@ -120,8 +120,8 @@ pub(crate) trait Body {
 
     fn settings(&self) -> &Settings;
 
-    /// Passes every number after the check value of the key to the sink, in order. Called twice: first for the
-    /// length.
+    /// Passes every number after the check value of the key to the sink, in order. Called twice: first for
+    /// the length.
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()>;
 
     /// Decodes what [`walk`](Self::walk) wrote, without the content that has expired by `now`.

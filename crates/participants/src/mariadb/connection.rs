@@ -1,7 +1,7 @@
 //! A session of MariaDB.
 //!
-//! A session is never reset, and the pool of the client library, which resets, is not used: after a reset of a session
-//! with a prepared branch, `XA COMMIT` on it reports success and commits nothing.
+//! A session is never reset, and the pool of the client library, which resets, is not used: after a reset of
+//! a session with a prepared branch, `XA COMMIT` on it reports success and commits nothing.
 
 use async_trait::async_trait;
 use jeton_etx::{CoordinatorId, QueryResult, ResourceError, Row, Value};

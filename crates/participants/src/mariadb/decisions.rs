@@ -1,8 +1,8 @@
 //! Decisions in MariaDB: rows that are written once, by the commit of a branch or by another coordinator.
 //!
-//! The primary key lets the first writer win. A second writer waits for the first one, up to the lock timeout. A
-//! decision below the retention limit is not written again: writers lock the row of the limit in share mode, and the
-//! statement that raises the limit locks it exclusively.
+//! The primary key lets the first writer win. A second writer waits for the first one, up to the lock
+//! timeout. A decision below the retention limit is not written again: writers lock the row of the limit in
+//! share mode, and the statement that raises the limit locks it exclusively.
 
 use jeton_etx::{AttemptNumber, RequestId, Xid};
 

@@ -1,12 +1,12 @@
 //! MariaDB as a participant.
 //!
-//! A branch is an XA transaction. If its decision is recorded in this database, it is a plain transaction, because it
-//! is never prepared. A session holds a user lock with the label of its server and its own number, by which other
-//! servers find and terminate it.
+//! A branch is an XA transaction. If its decision is recorded in this database, it is a plain transaction,
+//! because it is never prepared. A session holds a user lock with the label of its server and its own number,
+//! by which other servers find and terminate it.
 //!
-//! MariaDB does not report whether a branch changed anything, so every branch that executed a statement gets a commit
-//! marker and is prepared. A branch that changed nothing needs the marker too: without a change, MariaDB drops a
-//! prepared branch together with its session.
+//! MariaDB does not report whether a branch changed anything, so every branch that executed a statement gets
+//! a commit marker and is prepared. A branch that changed nothing needs the marker too: without a change,
+//! MariaDB drops a prepared branch together with its session.
 
 mod connection;
 mod decisions;
@@ -130,13 +130,14 @@ impl Driver for MariaDbDriver {
     }
 }
 
-/// The user lock of a session. User locks belong to the whole database server, which may serve several resources.
+/// The user lock of a session. User locks belong to the whole database server, which may serve several
+/// resources.
 fn lock_name(settings: &Settings, coordinator: CoordinatorId, connection: impl std::fmt::Display) -> String {
     format!("{}:{:02x}:{connection}", session_label(coordinator), settings.number)
 }
 
-/// Wraps statements into one compound statement. MariaDB then sends one response, which saves wakeups of the client,
-/// and reports an error of any statement at once.
+/// Wraps statements into one compound statement. MariaDB then sends one response, which saves wakeups of the
+/// client, and reports an error of any statement at once.
 fn compound(statements: &str) -> String {
     format!("BEGIN NOT ATOMIC {statements}; END")
 }

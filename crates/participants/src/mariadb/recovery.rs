@@ -27,8 +27,8 @@ enum Marker {
 
 #[async_trait]
 impl Recovery for MariaDbDriver {
-    /// Counts the rows that the branch has locks on. MariaDB does not report the transaction of a branch whose session has
-    /// ended.
+    /// Counts the rows that the branch has locks on. MariaDB does not report the transaction of a branch
+    /// whose session has ended.
     fn locks_sql(xid: &Xid) -> String {
         format!(
             "SELECT CONCAT(trx_rows_locked, ' rows in ', trx_tables_locked, ' tables') \
@@ -37,8 +37,8 @@ impl Recovery for MariaDbDriver {
         )
     }
 
-    /// MariaDB does not report the age of a prepared branch. The commit marker, which is written with the vote, has it;
-    /// it is read without waiting for the commit.
+    /// MariaDB does not report the age of a prepared branch. The commit marker, which is written with the
+    /// vote, has it; it is read without waiting for the commit.
     async fn prepared(database: &Database<Self>) -> Result<Vec<PreparedBranch>, ResourceError> {
         let mut listed = database.listed().await?;
         if listed.is_empty() {
@@ -64,13 +64,13 @@ impl Recovery for MariaDbDriver {
         Ok(listed)
     }
 
-    /// MariaDB reports "no such branch" if the branch was committed, rolled back, or never prepared, but also while its
-    /// session still exists or another session is resolving it. The list shows the latter two: a branch is listed
-    /// until it has ended.
+    /// MariaDB reports "no such branch" if the branch was committed, rolled back, or never prepared, but also
+    /// while its session still exists or another session is resolving it. The list shows the latter two: a
+    /// branch is listed until it has ended.
     ///
-    /// MariaDB reports success without effect if the session of the branch has detached from it and the storage engine
-    /// has not noticed yet. The branch is then no longer listed, and keeps its locks until MariaDB restarts. So this
-    /// waits until the session has ended, and reads the commit marker at the end.
+    /// MariaDB reports success without effect if the session of the branch has detached from it and the
+    /// storage engine has not noticed yet. The branch is then no longer listed, and keeps its locks until
+    /// MariaDB restarts. So this waits until the session has ended, and reads the commit marker at the end.
     async fn resolve(database: &Database<Self>, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         let gid = xid.gid();
         let deadline = PollDeadline::new(database.settings.statement_max);
@@ -160,8 +160,8 @@ impl Database<MariaDbDriver> {
         Ok(self.listed().await?.iter().any(|branch| branch.name == *xid))
     }
 
-    /// Terminates the session of a branch, and waits until the storage engine has noticed. The latter cannot be observed;
-    /// it takes microseconds unless the machine is busy.
+    /// Terminates the session of a branch, and waits until the storage engine has noticed. The latter cannot
+    /// be observed; it takes microseconds unless the machine is busy.
     async fn wait_for_session_end(&self, xid: &Xid) -> Result<(), ResourceError> {
         if [mutated!(UnknownIsDone), mutated!(SessionEndNotAwaited)].contains(&true) {
             return Ok(());
@@ -182,8 +182,8 @@ impl Database<MariaDbDriver> {
         }
     }
 
-    /// Terminates the sessions that a query returns, and waits until they are gone: a session releases its lock after it
-    /// has detached from its branch.
+    /// Terminates the sessions that a query returns, and waits until they are gone: a session releases its
+    /// lock after it has detached from its branch.
     async fn end_sessions(&self, query: &str) -> Result<(), ResourceError> {
         let deadline = PollDeadline::new(self.settings.answer_max());
         loop {

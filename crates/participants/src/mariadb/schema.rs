@@ -105,7 +105,8 @@ impl Database<MariaDbDriver> {
 
     /// Prepares a branch and rolls it back, and tries all other statements: missing privileges show now.
     async fn check_privileges(&self) -> Result<(), ResourceError> {
-        // Resolve the branch of an interrupted check. The branch of a check in flight belongs to its session and stays.
+        // Resolve the branch of an interrupted check. The branch of a check in flight belongs to its session
+        // and stays.
         for left in MariaDbDriver::prepared(self).await? {
             if left.name.coordinator == CoordinatorId::TRIAL
                 && let Err(error) = self.query(&format!("XA ROLLBACK {}", xid_sql(&left.name))).await

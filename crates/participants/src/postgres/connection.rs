@@ -134,8 +134,9 @@ impl Session for Connection {
         self.process
     }
 
-    /// The first call also prepares the statements that end every branch, because planning them takes longer than
-    /// executing them, and makes the session read-only outside of transactions that are begun with `READ WRITE`.
+    /// The first call also prepares the statements that end every branch, because planning them takes longer
+    /// than executing them, and makes the session read-only outside of transactions that are begun with `READ
+    /// WRITE`.
     async fn label(&mut self, settings: &Settings, coordinator: CoordinatorId) -> Result<(), QueryError> {
         let label = session_label(coordinator);
         if self.label.as_ref() == Some(&label) {
@@ -157,8 +158,8 @@ impl Session for Connection {
         simple_query(&self.client, settings, sql).await
     }
 
-    /// Sends `begin` before the statement in the same round trip. If `begin` fails, the statement changes nothing,
-    /// because the session is read-only outside of a branch.
+    /// Sends `begin` before the statement in the same round trip. If `begin` fails, the statement changes
+    /// nothing, because the session is read-only outside of a branch.
     async fn execute(
         &mut self,
         settings: &Settings,

@@ -1,8 +1,8 @@
 //! Decisions in PostgreSQL: rows that are written once, by the commit of a branch or by another coordinator.
 //!
-//! The primary key lets the first writer win. A second writer waits for the first one, up to the lock timeout. A
-//! decision below the retention limit is not written again: writers hold a shared advisory lock, and the statement
-//! that raises the limit holds it exclusively.
+//! The primary key lets the first writer win. A second writer waits for the first one, up to the lock
+//! timeout. A decision below the retention limit is not written again: writers hold a shared advisory lock,
+//! and the statement that raises the limit holds it exclusively.
 
 use jeton_etx::{AttemptNumber, RequestId, Xid};
 

@@ -47,8 +47,8 @@ fn with_cause(error: &Error) -> String {
 fn is_transient(code: &str) -> bool {
     // Connection; resources such as connections and memory; system errors such as a full disk.
     let classes = ["08", "53", "58"];
-    // Serialization failure, deadlock, unknown completion; lock not available, object in use; statement timeout,
-    // shutdown and restart; idle timeouts.
+    // Serialization failure, deadlock, unknown completion; lock not available, object in use; statement
+    // timeout, shutdown and restart; idle timeouts.
     let codes =
         ["40001", "40P01", "40003", "55P03", "55006", "57014", "57P01", "57P02", "57P03", "57P05", "25P03"];
     classes.iter().any(|class| code.starts_with(class)) || codes.contains(&code)

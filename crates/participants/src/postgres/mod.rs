@@ -1,11 +1,11 @@
 //! PostgreSQL as a participant.
 //!
-//! A branch is a transaction that ends with `PREPARE TRANSACTION`. The `application_name` of a session identifies
-//! the server that uses it.
+//! A branch is a transaction that ends with `PREPARE TRANSACTION`. The `application_name` of a session
+//! identifies the server that uses it.
 //!
-//! `PREPARE TRANSACTION` of a failed transaction, or outside of a transaction, executes a `ROLLBACK` and reports
-//! success, and the client library does not show the difference. The commit marker guards against both: a failed
-//! transaction executes nothing, and outside of a branch the sessions are read-only.
+//! `PREPARE TRANSACTION` of a failed transaction, or outside of a transaction, executes a `ROLLBACK` and
+//! reports success, and the client library does not show the difference. The commit marker guards against
+//! both: a failed transaction executes nothing, and outside of a branch the sessions are read-only.
 
 mod connection;
 mod decisions;
@@ -82,8 +82,8 @@ impl Driver for PostgresDriver {
         format!("{verb} PREPARED '{}'", xid.gid())
     }
 
-    /// Checks whether the transaction changed anything, unless that is known, writes the commit marker and prepares,
-    /// in one message. [`schema::prepared_statements`] has the statements.
+    /// Checks whether the transaction changed anything, unless that is known, writes the commit marker and
+    /// prepares, in one message. [`schema::prepared_statements`] has the statements.
     async fn prepare(
         session: &mut Connection,
         settings: &Settings,

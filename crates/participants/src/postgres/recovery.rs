@@ -16,8 +16,9 @@ use crate::xa_resource::Database;
 impl Recovery for PostgresDriver {
     /// Lists the tables that the branch has locks on; row locks imply one on their table.
     ///
-    /// Locks of a prepared transaction have no process. Their virtual transaction id is that of the session or, after a
-    /// restart, derived from the transaction id. The lock of the transaction on itself shows which.
+    /// Locks of a prepared transaction have no process. Their virtual transaction id is that of the session
+    /// or, after a restart, derived from the transaction id. The lock of the transaction on itself shows
+    /// which.
     fn locks_sql(xid: &Xid) -> String {
         format!(
             "SELECT DISTINCT relation::regclass::text || ': ' || mode FROM pg_locks \
@@ -44,8 +45,8 @@ impl Recovery for PostgresDriver {
         Ok(rows.into_iter().filter_map(own).collect())
     }
 
-    /// PostgreSQL reports "no such branch" if the branch was committed, rolled back, or never prepared, and "busy"
-    /// if another session is resolving it.
+    /// PostgreSQL reports "no such branch" if the branch was committed, rolled back, or never prepared, and
+    /// "busy" if another session is resolving it.
     async fn resolve(database: &Database<Self>, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         let gid = xid.gid();
         let deadline = PollDeadline::new(database.settings.statement_max);
@@ -107,7 +108,8 @@ impl Database<PostgresDriver> {
         Ok(!self.query(&format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{gid}'")).await?.is_empty())
     }
 
-    /// Terminates the sessions of an incarnation of a server that meet a condition, and waits until they are gone.
+    /// Terminates the sessions of an incarnation of a server that meet a condition, and waits until they are
+    /// gone.
     async fn end_sessions(&self, coordinator: CoordinatorId, condition: &str) -> Result<(), ResourceError> {
         let end = format!(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \

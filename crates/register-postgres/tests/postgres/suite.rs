@@ -12,8 +12,8 @@ use jeton_testbed::{Postgres, Proxy};
 
 use super::support::Server;
 
-/// Runs the suite, and calls `disturb` each time after at least `every` more responses, so that the suite also ends on a slow machine.
-/// Returns the number of calls.
+/// Runs the suite, and calls `disturb` each time after at least `every` more responses, so that the suite
+/// also ends on a slow machine. Returns the number of calls.
 fn disturbed(url: &str, options: &Options, every: u64, mut disturb: impl FnMut(u64) + Send) -> u64 {
     let (done, responses) = (AtomicBool::new(false), Arc::new(AtomicU64::new(0)));
     let open = async || loop {

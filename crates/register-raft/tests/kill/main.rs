@@ -1,5 +1,6 @@
-//! Crashes of real processes: three members, each in its own process, with concurrent writers of the same registers. The leader is killed
-//! with SIGKILL repeatedly, and sometimes all members at once. At the end every acknowledged register has one value, at all members.
+//! Crashes of real processes: three members, each in its own process, with concurrent writers of the same
+//! registers. The leader is killed with SIGKILL repeatedly, and sometimes all members at once. At the end
+//! every acknowledged register has one value, at all members.
 //!
 //! Without arguments this program is the test; with `child` it is a member.
 

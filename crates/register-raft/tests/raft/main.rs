@@ -1,4 +1,5 @@
-//! Tests of clusters in one process over real sockets: complete, with restarts of members, and with a partitioned network.
+//! Tests of clusters in one process over real sockets: complete, with restarts of members, and with a
+//! partitioned network.
 
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 

@@ -1,4 +1,5 @@
-//! Members with their logs in memory: a restarted member has lost everything, and does not count until it is admitted again.
+//! Members with their logs in memory: a restarted member has lost everything, and does not count until it is
+//! admitted again.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,8 @@ fn restarted_member_is_admitted_and_gets_everything() {
     }
 }
 
-/// Two of three members have a register, and one of the two restarts. It must not elect the third member, which lacks the register.
+/// Two of three members have a register, and one of the two restarts. It must not elect the third member,
+/// which lacks the register.
 #[test]
 fn restarted_member_does_not_vote() {
     let cluster = Cluster::started(true);

@@ -1,4 +1,5 @@
-//! Requests without a majority, during a change of leader, and with a full state; the members as the leader sees them.
+//! Requests without a majority, during a change of leader, and with a full state; the members as the leader
+//! sees them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,7 +33,8 @@ fn requests_without_a_majority_fail() {
     assert_eq!(all, [(Slot(1), "one".into()), (Slot(2), "two".into())]);
 }
 
-/// The leader fails while a follower waits for its response. The follower retries with the next leader under the same number.
+/// The leader fails while a follower waits for its response. The follower retries with the next leader under
+/// the same number.
 #[test]
 fn change_of_leader_is_invisible_to_callers() {
     let cluster = Cluster::started(false);

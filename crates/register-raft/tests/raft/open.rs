@@ -114,7 +114,8 @@ fn members_with_different_settings_do_not_bootstrap() {
     assert!(cluster.leader().is_none());
 }
 
-/// Its traffic is dropped silently. Every request ends within its timeout, also those behind others in the queue.
+/// Its traffic is dropped silently. Every request ends within its timeout, also those behind others in the
+/// queue.
 #[test]
 fn requests_of_a_partitioned_member_time_out() {
     let cluster = Cluster::new(false, short_timeout);

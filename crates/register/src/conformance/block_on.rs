@@ -14,7 +14,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on the calling thread. Unlike executors of libraries it may be nested, which the suite does.
+/// Runs a future to its end on the calling thread. Unlike executors of libraries it may be nested, which the
+/// suite does.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));

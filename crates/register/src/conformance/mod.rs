@@ -1,7 +1,8 @@
 //! The suite that every engine passes: the guarantees of [`Registers`], tested through the trait.
 //!
-//! It needs no runtime: concurrent writers are threads, so the futures of an engine must complete on any executor. A request that
-//! fails as busy, unavailable or unknown is repeated, so that an engine can be tested with injected faults.
+//! It needs no runtime: concurrent writers are threads, so the futures of an engine must complete on any
+//! executor. A request that fails as busy, unavailable or unknown is repeated, so that an engine can be
+//! tested with injected faults.
 
 mod blobs;
 mod block_on;
@@ -23,7 +24,8 @@ use crate::{LogId, Registers};
 pub struct EngineLimits {
     /// The largest value, in bytes.
     pub value_bytes_max: usize,
-    /// The suite uses this log and the 99 after it. They must be empty, and so must all dated logs, which it retires.
+    /// The suite uses this log and the 99 after it. They must be empty, and so must all dated logs, which it
+    /// retires.
     pub first_log: u16,
 }
 
@@ -46,8 +48,8 @@ impl EngineLimits {
     }
 }
 
-/// Runs all checks against the store that `open` opens: empty at first, then the same store after a restart. Returns the names of the
-/// checks; a failed check panics with its name.
+/// Runs all checks against the store that `open` opens: empty at first, then the same store after a restart.
+/// Returns the names of the checks; a failed check panics with its name.
 pub async fn conformance<R: Registers>(limits: EngineLimits, open: impl AsyncFn() -> R) -> Vec<&'static str> {
     let mut passed = Vec::new();
     let mut engine = Arc::new(open().await);

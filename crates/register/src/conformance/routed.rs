@@ -1,4 +1,5 @@
-//! An engine that sends each request to an engine that a function selects, and counts the successful responses.
+//! An engine that sends each request to an engine that a function selects, and counts the successful
+//! responses.
 
 use std::future::Future;
 use std::pin::Pin;

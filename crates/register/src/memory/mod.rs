@@ -1,8 +1,9 @@
-//! The memory engine: registers that last as long as the process. For tests and for the simulator, which injects the faults of a
-//! remote database.
+//! The memory engine: registers that last as long as the process. For tests and for the simulator, which
+//! injects the faults of a remote database.
 //!
-//! Invariant: a request takes effect when it is called, in the order of the calls (except a [late](Faults::late) write); only
-//! responses are lost or late. The same seed and the same calls give the same responses.
+//! Invariant: a request takes effect when it is called, in the order of the calls (except a
+//! [late](Faults::late) write); only responses are lost or late. The same seed and the same calls give the
+//! same responses.
 
 mod faults;
 

@@ -1,4 +1,5 @@
-//! The power fails during every disk operation of a workload of sessions: written, trimmed, retired and rewritten.
+//! The power fails during every disk operation of a workload of sessions: written, trimmed, retired and
+//! rewritten.
 
 use std::collections::BTreeMap;
 

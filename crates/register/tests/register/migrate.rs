@@ -7,10 +7,12 @@ use jeton_register::embedded::{EmbeddedRegisters, Options};
 use jeton_register::{Blob, Extent, LogId, LogKind, MigrateReport, Registers, Slot, migrate};
 use jeton_wal::disk::RealDisk;
 
-/// Written by the program that had format version 2: 64 KiB segments, sessions 1 to 110, some trimmed, retired below 36.
+/// Written by the program that had format version 2: 64 KiB segments, sessions 1 to 110, some trimmed,
+/// retired below 36.
 const FIXTURE: &str = include_str!("../fixtures/registers-version-2.txt");
 
-/// Creates the files of a fixture: lines `file NAME LENGTH`, and `at OFFSET HEX` for their content other than zeros.
+/// Creates the files of a fixture: lines `file NAME LENGTH`, and `at OFFSET HEX` for their content other than
+/// zeros.
 fn unpack(fixture: &str, folder: &Path) {
     let mut file = None;
     for line in fixture.lines() {

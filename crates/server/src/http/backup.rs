@@ -2,8 +2,8 @@
 //!
 //! What must hold: a request cannot make the server write where the operator does not allow it. A backup is
 //! written to a new or empty directory below `backup_dir` and outside the store, and requires the right to
-//! administer the server. Without `backup_dir` there are no backups over HTTP: on a server without tokens every
-//! local process could otherwise create directories with the rights of the server.
+//! administer the server. Without `backup_dir` there are no backups over HTTP: on a server without tokens
+//! every local process could otherwise create directories with the rights of the server.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

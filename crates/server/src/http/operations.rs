@@ -46,8 +46,8 @@ pub struct IdBody {
 /// Applies several changes under one id atomically.
 ///
 /// The changes are in one row, or in rows with the same hash tag: the text in braces of `{user7}spent` and
-/// `{user7}left`. The id counts once for that row or hash tag. If a bound refuses one of the changes, none is applied,
-/// and the refusal is stored under the id.
+/// `{user7}left`. The id counts once for that row or hash tag. If a bound refuses one of the changes, none is
+/// applied, and the refusal is stored under the id.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/operations", operation_id = "operate", tag = "operations", request_body = OperationBody,
     params(("table" = String, Path, description = "The table."),
@@ -93,8 +93,8 @@ fn change(request: &RequestContext, table: &Table, step: ChangeBody) -> Result<(
 
 /// Returns the status of an id for a row.
 ///
-/// An id counts once for each row, or for all rows with the same hash tag. For clients that lost a response and do
-/// not want to retry, and for support.
+/// An id counts once for each row, or for all rows with the same hash tag. For clients that lost a response
+/// and do not want to retry, and for support.
 #[utoipa::path(
     get, path = "/v1/tables/{table}/operations/{id}", operation_id = "readOperation", tag = "operations",
     params(("table" = String, Path, description = "The table."),

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Bytes that a client must accept within the timeout, if at least that many wait: the write size of the RESP server.
+/// Bytes that a client must accept within the timeout, if at least that many wait: the write size of the RESP
+/// server.
 const PART_BYTES: usize = 1 << 20;
 
 pub struct WriteTimeout<S> {

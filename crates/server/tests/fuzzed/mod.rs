@@ -1,7 +1,7 @@
 //! What must hold for the response to any body. The fuzz target includes this file.
 //!
-//! The first byte of the input selects the route. If its highest bit is set, the rest of the line is the header
-//! `Idempotency-Key`. What follows is the body.
+//! The first byte of the input selects the route. If its highest bit is set, the rest of the line is the
+//! header `Idempotency-Key`. What follows is the body.
 
 use std::fs;
 use std::path::Path;

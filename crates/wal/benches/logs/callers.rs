@@ -1,4 +1,5 @@
-//! The wal with many callers, each of which appends one entry and waits for it, on one thread, like the tasks of a server.
+//! The wal with many callers, each of which appends one entry and waits for it, on one thread, like the tasks
+//! of a server.
 
 use std::collections::VecDeque;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! Our log beside others, on the workload it was written for: groups of 256 entries of 90 bytes, one fsync per group.
+//! Our log beside others, on the workload it was written for: groups of 256 entries of 90 bytes, one fsync
+//! per group.
 //!
-//! Run by `cargo bench -p jeton-wal --bench logs`. All subjects are measured in one run, taking turns, so that whatever else the
-//! machine does meets all of them; numbers of different runs do not compare.
+//! Run by `cargo bench -p jeton-wal --bench logs`. All subjects are measured in one run, taking turns, so
+//! that whatever else the machine does meets all of them; numbers of different runs do not compare.
 
 mod callers;
 mod files;

@@ -77,7 +77,8 @@ impl Subject for Ours {
     }
 }
 
-/// Prints the CPU time of an append and of hashing its frame, per entry: medians over batches, because of preempted threads.
+/// Prints the CPU time of an append and of hashing its frame, per entry: medians over batches, because of
+/// preempted threads.
 pub fn print_cost_of_staging(folder: &Path) {
     let disk = RealDisk::new(folder).expect("the folder can be made");
     let mut journal = Journal::open(disk, Options::default()).expect("the store opens");

@@ -1,11 +1,11 @@
 //! A disk in memory with injected faults, for tests and for the simulator.
 //!
-//! It separates what was *issued* from what is *durable*. At a power failure ([`FaultDisk::crash`]) every sector and every name that
-//! was not synced is lost or kept independently: torn, reordered and half-created files all occur. Nothing is random by itself:
-//! randomness is an argument, and there is no clock.
+//! It separates what was *issued* from what is *durable*. At a power failure ([`FaultDisk::crash`]) every
+//! sector and every name that was not synced is lost or kept independently: torn, reordered and half-created
+//! files all occur. Nothing is random by itself: randomness is an argument, and there is no clock.
 //!
-//! A `FaultDisk` is a handle; clones are the same disk. After a crash the old handles and their files fail, because their process is
-//! gone; [`FaultDisk::crash`] returns the disk that the next process finds.
+//! A `FaultDisk` is a handle; clones are the same disk. After a crash the old handles and their files fail,
+//! because their process is gone; [`FaultDisk::crash`] returns the disk that the next process finds.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -72,8 +72,9 @@ impl FaultDisk {
         Self { shared: Arc::default(), boot: 0 }
     }
 
-    /// The power fails. What was not synced is lost or kept, by sectors and by names, as `random` decides. Returns the disk that the
-    /// next process finds, without faults except a capacity. All earlier handles and files fail from now on.
+    /// The power fails. What was not synced is lost or kept, by sectors and by names, as `random` decides.
+    /// Returns the disk that the next process finds, without faults except a capacity. All earlier handles
+    /// and files fail from now on.
     pub fn crash(&self, random: &mut impl FnMut() -> u64) -> Self {
         let mut state = self.state();
         state.boot += 1;
@@ -103,14 +104,15 @@ impl FaultDisk {
         self.state().operations
     }
 
-    /// The power fails during the `nth` changing operation from now (1 is the next): it and all later ones fail, until
-    /// [`FaultDisk::crash`] decides what is left. An interrupted write may be kept in part.
+    /// The power fails during the `nth` changing operation from now (1 is the next): it and all later ones
+    /// fail, until [`FaultDisk::crash`] decides what is left. An interrupted write may be kept in part.
     pub fn die_at(&self, nth: u64) {
         let mut state = self.state();
         state.faults.dies_at = Some(state.operations + nth);
     }
 
-    /// The `nth` changing operation from now (1 is the next) fails with an error of this kind, without effect.
+    /// The `nth` changing operation from now (1 is the next) fails with an error of this kind, without
+    /// effect.
     pub fn fail_at(&self, nth: u64, kind: io::ErrorKind) {
         let mut state = self.state();
         state.faults.fails_at = Some((state.operations + nth, kind));

@@ -1,8 +1,10 @@
 //! The disk: the few operations that the wal and the stores need, so that tests can replace it.
 //!
 //! A name is a path below the data directory with `/` between its parts. An implementation guarantees:
-//! - A written byte is durable once [`DiskFile::sync`] has returned after it. Before that any part of it may be lost or kept.
-//! - A created, renamed or removed name is durable once [`Disk::sync_names`] of its folder has returned after it.
+//! - A written byte is durable once [`DiskFile::sync`] has returned after it. Before that any part of it may
+//!   be lost or kept.
+//! - A created, renamed or removed name is durable once [`Disk::sync_names`] of its folder has returned after
+//!   it.
 //! - A rename replaces its target atomically.
 
 mod fault;
@@ -25,8 +27,8 @@ pub trait Disk: Send + Sync + 'static {
     /// Locks the directory for this process. Another process that tries gets the name `owner`.
     fn lock(&self, owner: &str) -> Result<Self::Guard, LockError>;
 
-    /// Creates a file of `bytes` zeros with all blocks allocated, so that writing them later takes no new space. Replaces a
-    /// file of that name. Creates missing folders.
+    /// Creates a file of `bytes` zeros with all blocks allocated, so that writing them later takes no new
+    /// space. Replaces a file of that name. Creates missing folders.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Self::File>;
 
     /// Opens a file for reading and writing.
@@ -75,8 +77,8 @@ pub enum LockError {
     Io(#[from] io::Error),
 }
 
-/// Whether an error means that nothing new can be written now: no space, no permission, too many open files. Existing data
-/// remains usable, and the same request can succeed later.
+/// Whether an error means that nothing new can be written now: no space, no permission, too many open files.
+/// Existing data remains usable, and the same request can succeed later.
 pub fn is_out_of_space(error: &io::Error) -> bool {
     /// EMFILE and ENFILE, for which the standard library has no kind.
     const TOO_MANY_FILES: [i32; 2] = [24, 23];

@@ -1,7 +1,7 @@
 //! A directory of the file system, with positioned reads and writes.
 //!
-//! Invariant: the blocks of a created file are allocated and filled with zeros, so that overwriting them later changes no
-//! metadata, and an fsync is one write to the disk.
+//! Invariant: the blocks of a created file are allocated and filled with zeros, so that overwriting them
+//! later changes no metadata, and an fsync is one write to the disk.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -23,8 +23,9 @@ const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// Creates a directory and its missing parents for the owner only. Takes the permissions of an existing directory from
-/// group and others, and returns its former mode if it had some. Fails if that is not possible.
+/// Creates a directory and its missing parents for the owner only. Takes the permissions of an existing
+/// directory from group and others, and returns its former mode if it had some. Fails if that is not
+/// possible.
 pub fn private_folder(path: &Path) -> io::Result<Option<u32>> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;
     let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
@@ -155,7 +156,8 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Allocates all blocks at once, so that they are contiguous and a full disk fails before anything is written.
+/// Allocates all blocks at once, so that they are contiguous and a full disk fails before anything is
+/// written.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if bytes > 0 {
@@ -171,7 +173,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes zeros, because the first write to an allocated block changes metadata, which an fsync must then write, too.
+/// Writes zeros, because the first write to an allocated block changes metadata, which an fsync must then
+/// write, too.
 fn fill(file: &File, bytes: u64) -> io::Result<()> {
     let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(bytes).unwrap_or(ZEROS_BYTES))];
     let mut at = 0;

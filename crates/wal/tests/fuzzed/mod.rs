@@ -1,8 +1,10 @@
-//! A log with changed bytes. The fuzz target includes this file, so that its findings fail here in the same way.
+//! A log with changed bytes. The fuzz target includes this file, so that its findings fail here in the same
+//! way.
 //!
-//! The first byte of the input selects what happens with the rest. Either the rest overwrites a valid log at the offset in the next two
-//! bytes. Or it becomes frames with valid hashes, because no fuzzer guesses a hash: each frame is a byte with its kind, then records,
-//! each with a byte for its length, up to a length of 0.
+//! The first byte of the input selects what happens with the rest. Either the rest overwrites a valid log at
+//! the offset in the next two bytes. Or it becomes frames with valid hashes, because no fuzzer guesses a
+//! hash: each frame is a byte with its kind, then records, each with a byte for its length, up to a length of
+//! 0.
 
 #![allow(dead_code, reason = "the test uses more than the target")]
 

@@ -100,7 +100,8 @@ pub fn segments(disk: &FaultDisk) -> Vec<String> {
     names.into_iter().filter(|name| name.ends_with(".log")).map(|name| format!("log/{name}")).collect()
 }
 
-/// A disk with the files of a fixture: lines `file NAME LENGTH`, and `at OFFSET HEX` for their content other than zeros.
+/// A disk with the files of a fixture: lines `file NAME LENGTH`, and `at OFFSET HEX` for their content other
+/// than zeros.
 pub fn fixture(text: &str) -> FaultDisk {
     let disk = FaultDisk::new();
     let mut file = None;

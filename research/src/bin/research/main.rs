@@ -16,13 +16,14 @@ use self::progress_line::ProgressLine;
 
 /// Reproduce the figures of the papers as data and as plots
 ///
-/// Each figure is written as a table (CSV) and as a plot (SVG and PNG). The summary compares the measured values with
-/// those of the paper. Time is virtual, ids are fixed and random numbers come from a seed, so a figure has the same
-/// values in every run; files whose names end in -times are the exception. An interrupted sweep resumes when it runs
-/// again with the same directory.
+/// Each figure is written as a table (CSV) and as a plot (SVG and PNG). The summary compares the measured
+/// values with those of the paper. Time is virtual, ids are fixed and random numbers come from a seed, so a
+/// figure has the same values in every run; files whose names end in -times are the exception. An interrupted
+/// sweep resumes when it runs again with the same directory.
 ///
-/// The figures of e-Transactions (etx-*) measure wall-clock time on a PostgreSQL and a MariaDB, which are started from
-/// the system's packages for the run. They take minutes. Like the sweep, they run only when they are named.
+/// The figures of e-Transactions (etx-*) measure wall-clock time on a PostgreSQL and a MariaDB, which are
+/// started from the system's packages for the run. They take minutes. Like the sweep, they run only when they
+/// are named.
 #[derive(Parser)]
 #[command(name = "research", version, max_term_width = 100)]
 struct Cli {

@@ -1,8 +1,8 @@
-//! A model of the pseudocode in Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication*
-//! (HPL-2000-46), figures 2 to 6: one client, one request.
+//! A model of the pseudocode in Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous
+//! Replication* (HPL-2000-46), figures 2 to 6: one client, one request.
 //!
-//! Registers are atomic. Messages are reliable and arrive in any order; those of a crashed server may be lost. A reply of a
-//! database arrives together with the effect.
+//! Registers are atomic. Messages are reliable and arrive in any order; those of a crashed server may be
+//! lost. A reply of a database arrives together with the effect.
 
 mod figures;
 mod labels;

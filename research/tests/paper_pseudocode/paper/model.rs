@@ -1,7 +1,7 @@
 //! The figures for the checker: the possible steps and the properties.
 //!
-//! Liveness is checked in states without a fair step. Faults are limited, so every path reaches such a state, except for
-//! threads that spin.
+//! Liveness is checked in states without a fair step. Faults are limited, so every path reaches such a state,
+//! except for threads that spin.
 
 use std::collections::BTreeSet;
 

@@ -38,8 +38,8 @@ pub struct State {
     pub client: Client,
     pub servers: Vec<Coordinator>,
     pub databases: Vec<Database>,
-    /// `regA`: the owner of an attempt. Without [`Variant::new_names`](super::Variant::new_names), all incarnations of a
-    /// server have the name of the first.
+    /// `regA`: the owner of an attempt. Without [`Variant::new_names`](super::Variant::new_names), all
+    /// incarnations of a server have the name of the first.
     pub claims: BTreeMap<u8, Incarnation>,
     /// `regD`: the decision of an attempt.
     pub decisions: BTreeMap<u8, Decision>,

@@ -1,4 +1,5 @@
-//! Results: an acknowledged operation is durable, every retry of an id gets the first result, and another payload is rejected.
+//! Results: an acknowledged operation is durable, every retry of an id gets the first result, and another
+//! payload is rejected.
 
 use jeton_core::{OperationResult, Rejection};
 use jeton_engine::{EngineError, OperationOutcome};

@@ -1,5 +1,5 @@
-//! Branches: a prepared branch can be committed, counts once if committed and never otherwise, and is not prepared
-//! again after it finished.
+//! Branches: a prepared branch can be committed, counts once if committed and never otherwise, and is not
+//! prepared again after it finished.
 
 use jeton_core::{BranchLogItem, BranchOutcome, Rejection};
 use jeton_engine::{BranchResponse, EngineError};

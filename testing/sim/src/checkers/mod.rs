@@ -10,8 +10,8 @@
 //! | [`refusals`] | a refusal changes nothing, and has a reason |
 //! | [`time`] | the store's time gains at most an eighth on real time |
 //!
-//! Besides: [`history`](crate::model::history) checks appends to the log, and a failed assertion of the engine is a
-//! violation of the rule `panic`.
+//! Besides: [`history`](crate::model::history) checks appends to the log, and a failed assertion of the
+//! engine is a violation of the rule `panic`.
 
 pub mod answers;
 pub mod branches;

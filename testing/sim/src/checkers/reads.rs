@@ -1,4 +1,5 @@
-//! Reads: a read returns a durable value that the counter had during the read, never older than the client saw before.
+//! Reads: a read returns a durable value that the counter had during the read, never older than the client
+//! saw before.
 
 use jeton_core::Cell;
 

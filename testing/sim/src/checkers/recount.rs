@@ -1,5 +1,5 @@
-//! No recount: an id is applied at most once ever, an opaque id once within its window; expired ids and ids from the
-//! future never.
+//! No recount: an id is applied at most once ever, an opaque id once within its window; expired ids and ids
+//! from the future never.
 //!
 //! Checks every append to the log, across crashes, restarts and changes of settings.
 
@@ -70,8 +70,8 @@ fn twice(id: Option<&OpId>, before: &LoggedOperation, entry: &LoggedOperation, c
     if apart <= window + window / 8 {
         return violated!(RULE, "{places}, {apart} ms apart, with a window of {window} ms");
     }
-    // A restart trusts the wall clock. If the wall clock was set, real time decides only between two appends of one
-    // process.
+    // A restart trusts the wall clock. If the wall clock was set, real time decides only between two appends
+    // of one process.
     let real = entry.real - before.real;
     if real <= window && (clock.never_set() || before.start == entry.start) {
         return violated!(RULE, "{places}, {real} ms of real time apart, with a window of {window} ms");

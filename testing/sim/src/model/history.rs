@@ -1,7 +1,8 @@
 //! The history: every entry of every partition's log in order, trimmed or not.
 //!
-//! Invariants: a slot is written once, and durable entries stay. The result in an entry is the result that the model computes.
-//! Entries are added when they are appended, marked when they are durable, and removed when a crash lost them.
+//! Invariants: a slot is written once, and durable entries stay. The result in an entry is the result that
+//! the model computes. Entries are added when they are appended, marked when they are durable, and removed
+//! when a crash lost them.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +97,8 @@ impl History {
         Ok(())
     }
 
-    /// Checks a commit in the last entry against the state before it and the bounds of its additions, and applies it.
+    /// Checks a commit in the last entry against the state before it and the bounds of its additions, and
+    /// applies it.
     pub fn commit(&mut self, number: u16, additions: &[Addition], values: &[Value]) -> Checked {
         let (slot, millis) = (self.last(number), self.millis(number));
         let changes: Vec<(Cell, Change)> =

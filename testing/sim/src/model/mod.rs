@@ -1,7 +1,7 @@
 //! The model: the expected state, computed independently of the engine.
 //!
-//! It records the requests and responses of clients and the appends to the log. It shares only the encoding of log entries
-//! with the engine. The checkers compare both.
+//! It records the requests and responses of clients and the appends to the log. It shares only the encoding
+//! of log entries with the engine. The checkers compare both.
 
 pub mod branch;
 pub mod history;
@@ -181,8 +181,8 @@ impl Model {
         Ok(())
     }
 
-    /// The process ended, and the log of a partition ends at slot `last`. Removes lost operations, also acknowledged ones of a
-    /// relaxed table.
+    /// The process ended, and the log of a partition ends at slot `last`. Removes lost operations, also
+    /// acknowledged ones of a relaxed table.
     pub fn cut(&mut self, partition: u16, last: u64) -> Checked {
         let millis =
             |bytes: &[u8]| Entry::read(1, bytes).map_or(0, |entry| entry.step().time.as_nanos() / 1_000_000);

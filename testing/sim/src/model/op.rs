@@ -65,8 +65,8 @@ impl Op {
         changes.map(|(_, change)| if let Change::Add(delta) = change { i128::from(*delta) } else { 0 }).sum()
     }
 
-    /// The least and the most that the operation contributes to the sum of a cell. An id counts once, however often it was
-    /// acknowledged; an opaque id counts again after its window, which `recount` checks.
+    /// The least and the most that the operation contributes to the sum of a cell. An id counts once, however
+    /// often it was acknowledged; an opaque id counts again after its window, which `recount` checks.
     pub fn bounds(&self, cell: &Cell) -> (i128, i128) {
         let counted = if self.is_opaque() { usize::MAX } else { 1 };
         let acknowledged = self.acknowledged.iter().take(counted).filter(|(_, _, answer)| answer.applied);

@@ -69,8 +69,8 @@ pub struct Effect {
     pub cells: BTreeMap<Cell, ModelValue>,
 }
 
-/// Applies changes in order, all or none. `None` if they are rejected: an overflow, an addition to bytes, or a cell that
-/// becomes too large.
+/// Applies changes in order, all or none. `None` if they are rejected: an overflow, an addition to bytes, or
+/// a cell that becomes too large.
 pub fn effect<'a>(
     changes: impl Iterator<Item = &'a (Cell, Change)>,
     look: impl Fn(&Cell) -> ModelValue,
