@@ -69,7 +69,8 @@ mod tests {
     #[test]
     fn a_long_comment_is_found() {
         let text = format!("fn f() {{}}\n    // {}\n    // {}\n", "x".repeat(103), "y".repeat(104));
-        let found: Vec<usize> = check(&Tree::of(&[("a/a.rs", &text)])).iter().map(|found| found.line).collect();
+        let found: Vec<usize> =
+            check(&Tree::of(&[("a/a.rs", &text)])).iter().map(|found| found.line).collect();
         assert_eq!(found, [3]);
     }
 
