@@ -55,9 +55,9 @@ pub enum Format {
 pub enum IdError {
     #[error("an id is UTF-8 text")]
     NotText,
-    #[error("the table takes ids of several formats; begin the id with one of {0}")]
+    #[error("the table accepts ids of several formats; begin the id with one of {0}")]
     Untagged(Formats),
-    #[error("an id of format {found} is not taken here; the table takes {taken}")]
+    #[error("the table does not accept ids of format {found}; it accepts {taken}")]
     NotTaken { found: Format, taken: Formats },
     #[error("not a {format} id: {why}")]
     Invalid {

@@ -7,7 +7,8 @@
 //! decides it, given the [`Table`]'s settings and filters and a [`StateReader`]; the decision goes into a
 //! [`log_entry`] of the partition's log; [`Partition::apply`] applies it.
 
-/// Whether this planted bug is active: never without the feature `mutations`.
+/// Marks the place of a deliberate bug (a mutation), which a test must detect: `true` in the thread that
+/// selected this bug, always `false` without the feature `mutations`.
 #[cfg(feature = "mutations")]
 #[doc(hidden)]
 #[macro_export]
@@ -17,7 +18,7 @@ macro_rules! mutated {
     };
 }
 
-/// Whether this planted bug is active: never without the feature `mutations`.
+/// Always `false`: see the definition for the feature `mutations` above.
 #[cfg(not(feature = "mutations"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,11 +1,13 @@
-//! Planted bugs that show that the simulator's checkers can fail. Compiled only with the feature `mutations`.
+//! Mutations: deliberate bugs that show that the checkers of the simulator can fail. Compiled only with the
+//! feature `mutations`.
 //!
-//! At most one is active, in the thread that selected it. The simulator lists what each breaks and which
-//! checker must notice.
+//! `if mutated!(Name)` marks the place of a bug, in this crate, `wal` and `engine`. Without the feature the
+//! macro is `false`, so the bug is not in the program. At most one bug is active, in the thread that selected
+//! it. The simulator lists what each bug breaks and which checker must detect it.
 
 use std::cell::Cell;
 
-/// A planted bug.
+/// A deliberate bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
     AckBeforeSync,

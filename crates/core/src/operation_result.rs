@@ -102,7 +102,7 @@ impl DedupRecord {
 pub enum Rejection {
     #[error("the table requires an id on every write")]
     IdRequired,
-    #[error("an id of format {found} is not taken here; the table takes {taken}")]
+    #[error("the table does not accept ids of format {found}; it accepts {taken}")]
     FormatNotTaken { found: Format, taken: Formats },
     #[error("the id was used for another operation: an id names one operation")]
     Mismatch,
@@ -160,7 +160,7 @@ pub enum Rejection {
     Bound { value: i64 },
     #[error("no memory is left to record more {what}; retry with the same id")]
     Capacity {
-        /// What there are too many of.
+        /// The resource that is exhausted.
         what: &'static str,
     },
 }

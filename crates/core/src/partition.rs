@@ -331,6 +331,11 @@ pub fn restore_dedup<A: StateWriter>(
 }
 
 /// Decides dated and opaque ids, which the filter records.
+///
+/// The *window* is the time for which a table records an id. An *era* is a period of unchanged settings with
+/// filters of its own (`era.rs`), so the filters of all living eras are searched. A *generation* is the part
+/// of the id index with the ids that expire together (`generation.rs`); the date of an id, or its arrival,
+/// selects the generations to read.
 fn decide_by_filter<R: StateReader>(
     step: LogPosition,
     table: &Table,

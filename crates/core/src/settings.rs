@@ -11,8 +11,8 @@ use crate::store_clock::with_clock_drift;
 /// Clock readings of concurrent threads differ by less than this.
 pub(crate) const SLACK: Duration = Duration::from_secs(60);
 
-/// False-positive rate of the filter of an exact table: one new id in a thousand is looked up on disk in
-/// vain.
+/// False-positive rate of the filter of an exact table: one new id in a thousand causes an
+/// unnecessary lookup on disk.
 pub const EXACT_FILTER_RATE: f64 = 1e-3;
 
 /// Maximum window: about ten years.

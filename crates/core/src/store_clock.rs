@@ -1,11 +1,11 @@
-//! The store's clock: monotonic, and hardly faster than real time, even if the system clock is stepped.
+//! The store's clock: monotonic, and at most an eighth faster than real time, even if the system clock jumps.
 //!
 //! The caller reads two clocks: the wall clock, which may jump, and a monotonic clock. A jump of a day, if
 //! trusted, would end every window at once. So the store's time follows the wall clock, but gains on real
 //! time by at most one eighth; and it never goes back.
 //!
 //! After a restart no clock has measured the downtime: the store trusts the wall clock unless it is behind
-//! the log. The caller must check that the wall clock is not absurdly far ahead: log entries fix the time
+//! the log. The caller must check that the wall clock is not implausibly far ahead: log entries fix the time
 //! permanently.
 
 use std::time::Duration;

@@ -157,11 +157,11 @@ fn ids_are_parsed_in_the_formats_of_the_table() {
     let both = "/v1/tables/both/counters/c:add";
     for (path, id, detail) in [
         (ADD, not_seven, "not a uuid7 id:"),
-        (both, "order-7", "the table takes ids of several formats; begin the id with one of ulid, opaque"),
+        (both, "order-7", "the table accepts ids of several formats; begin the id with one of ulid, opaque"),
         (
             both,
             &format!("uuid7:{}", uuid()),
-            "an id of format uuid7 is not taken here; the table takes ulid, opaque",
+            "the table does not accept ids of format uuid7; it accepts ulid, opaque",
         ),
     ] {
         client.post(path, json!({"delta": 1, "id": id})).problem_with(400, "id-invalid", detail);

@@ -108,7 +108,7 @@ fn invalid_events_are_rejected() {
     send(&mut client, "application/json", &event("a", &now, None)).problem(415, "media-type");
     let kind = "application/cloudevents+json";
     let reply = client.call_with("POST", "/v1/tables/default/events", kind, event("a", &now, None));
-    let detail = "an id of format event is not taken here; the table takes uuid7";
+    let detail = "the table does not accept ids of format event; it accepts uuid7";
     reply.problem_with(400, "id-invalid", detail);
     let mut wrong = event("a", &now, None);
     wrong["data"] = json!({"delta": "many"});
