@@ -22,7 +22,7 @@ pub enum Quota {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this token may create {limit} {quota}, and these would be more")]
+#[error("this token may create {limit} {quota}; the request exceeds this quota")]
 pub struct Exhausted {
     pub quota: Quota,
     /// The number that the token may create.

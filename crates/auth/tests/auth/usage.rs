@@ -36,7 +36,7 @@ fn quotas_are_separate_and_inclusive() {
     context.take(Quota::Counters, 9).unwrap();
     // All or none: two do not fit, and one still does.
     let exhausted = context.take(Quota::Counters, 2).unwrap_err();
-    assert_eq!(exhausted.to_string(), "this token may create 10 counters, and these would be more");
+    assert_eq!(exhausted.to_string(), "this token may create 10 counters; the request exceeds this quota");
     context.take(Quota::Counters, 1).unwrap();
     context.take(Quota::Counters, 0).unwrap();
     assert!(context.take(Quota::Counters, u64::MAX).is_err());

@@ -114,7 +114,7 @@ fn counter_quota_limits_creation() {
     // Within a pipeline the first commands pass, and one counter is charged once.
     let replies =
         few.pipeline(&["INCR {t}b", "INCR {t}b", "INCR {t}c", "INCR {t}d", "INCR {t}a", "GET {t}d"]);
-    let refused = "-QUOTA this token may create 3 counters, and these would be more";
+    let refused = "-QUOTA this token may create 3 counters; the request exceeds this quota";
     assert_eq!(replies, ["1", "2", "1", refused, "3", "nil"]);
     assert_eq!(used(), 3);
     // No other command can create a counter,
