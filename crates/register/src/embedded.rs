@@ -221,7 +221,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
         if state.map.bytes() + batch.value_bytes() > self.bytes_max {
             return Err(Error::Full(format!("the registers take {} bytes of memory", state.map.bytes())));
         }
-        // From here on only a wal that has failed, and refuses everything later, can refuse.
+        // From here on the append fails only if the wal has failed; it then refuses all later appends, too.
         let mut entries = Vec::new();
         let results = batch.iter().map(|(log, slot, value)| {
             let result = state.map.write(log, slot, value);
@@ -279,7 +279,8 @@ impl<D: Disk> EmbeddedRegisters<D> {
     /// Starts a rewrite if it is due, or continues with it. Without space the next change tries again.
     fn compact(&self, state: &mut State) {
         let bytes = state.map.bytes();
-        // Most of it is gone since: a new rewrite is shorter, and releases what the present one has written.
+        // Most registers were dropped meanwhile: a new rewrite is shorter, and releases the segments of the
+        // present one.
         state.rewrite.take_if(|rewrite| bytes < rewrite.bytes / 2);
         let used = self.wal.positions().end.saturating_sub(state.start);
         if state.rewrite.is_none() && used <= 2 * bytes as u64 + self.slack_bytes {

@@ -21,7 +21,7 @@ pub enum Error {
     /// The requested slots are trimmed.
     #[error("{log} is trimmed up to {through}")]
     Trimmed { log: LogId, through: Slot },
-    /// Stored bytes are not what was written. The message names the file and the offset.
+    /// Stored bytes differ from the written ones. The message names the file and the offset.
     #[error("damaged: {0}")]
     Damaged(String),
     /// The engine is unreachable or closed.

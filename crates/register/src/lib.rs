@@ -1,11 +1,11 @@
 //! Write-once registers: a register accepts one value permanently.
 //!
 //! Everything that needs agreement in Jeton is a write-once register. A register is named by a [`LogId`] and
-//! a [`Slot`] in that log.
+//! a [`Slot`], its number in that log.
 //!
 //! Every engine ([`Registers`]) guarantees:
 //! - *One value.* All responses about a register contain the same value.
-//! - *Durable.* What a write or a read has returned survives every crash.
+//! - *Durable.* A value that a write or a read has returned survives every crash.
 //! - *A trimmed register stays written.* After a trim its value is gone, and a write to it is refused
 //!   permanently. The same holds for all registers of a retired log. Both are checked atomically with the
 //!   write: a delayed writer is refused.

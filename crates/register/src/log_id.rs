@@ -1,4 +1,5 @@
-//! The name of a log of registers.
+//! The name of a log of registers: a kind and a 128-bit id. A log of the wal has a name of its own,
+//! `jeton_wal::LogId`, which is a number.
 
 use std::fmt;
 

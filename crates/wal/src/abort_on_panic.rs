@@ -1,7 +1,7 @@
 //! Threads and tasks that abort the process when they panic.
 //!
 //! Without this the rest of the process would continue with a part missing: memory and log may differ, and
-//! callers wait for responses that never come. Recovery is the only way back.
+//! callers wait for responses that never come. Only a recovery restores a consistent state.
 
 use std::io::{self, Write};
 use std::thread::{self, JoinHandle};

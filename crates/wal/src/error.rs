@@ -19,7 +19,7 @@ pub enum Error {
     /// An entry is not at the next slot of its log.
     #[error("{0}")]
     OutOfOrder(String),
-    /// Stored bytes are not what was written. The message names the file and the offset.
+    /// Stored bytes differ from the written ones. The message names the file and the offset.
     #[error("damaged: {0}")]
     Damaged(String),
     /// The wal is closed, or the disk failed before.

@@ -1,4 +1,8 @@
-//! The journal: a wal without threads, which never blocks. The caller decides when each step happens.
+//! The journal: the state machine of a wal. It has no threads and never blocks; the caller starts each step.
+//!
+//! [`Wal`](crate::Wal) is a journal under a lock with the two threads that drive it; the simulator drives a
+//! journal itself. A log is named by a [`LogId`], a number within this wal. The registers of `jeton-register`
+//! have a `LogId` of their own, with a kind and a 128-bit id.
 //!
 //! An append copies its records into the *open* frame. A frame is *taken*, *flushed* (written and synced,
 //! without holding the journal, so that appends continue) and *completed*; then its appends are acknowledged.
@@ -33,7 +37,7 @@ use crate::{Batch, Extent, LogId, Slot};
 /// Buffers kept for reuse: one is filled while another is written.
 const BUFFERS_MAX: usize = 2;
 
-/// A wal without threads.
+/// The state of a wal, without threads.
 pub struct Journal<D: Disk> {
     pub(crate) disk: Arc<D>,
     pub(crate) _guard: D::Guard,

@@ -15,14 +15,14 @@
 //! - *Durable in order.* Entries become durable in the order of the appends, and an append is acknowledged
 //!   only then.
 //! - *No gaps, no overwrites.* An append at a slot other than the next one is refused and changes nothing.
-//! - *Torn or damaged.* A torn last frame is cut. Damage before it makes opening fail with the file and the
-//!   offset.
-//! - *Reserved space is there.* An append with a [`Reservation`] is not refused for lack of disk space.
+//! - *Torn or damaged.* A torn last frame is cut. After damage before it the wal does not open; the error
+//!   names the file and the offset.
+//! - *Reserved space is available.* An append with a [`Reservation`] is not refused for lack of disk space.
 //!
 //! A [`Journal`] has no thread and never blocks; a simulator drives it step by step. [`Wal`] is a journal
 //! with the two threads that drive it.
 
-/// Whether a planted bug is active.
+/// Marks the place of a deliberate bug: see `mutation.rs` in `jeton-core`.
 #[cfg(feature = "mutations")]
 macro_rules! mutated {
     ($name:ident) => {
@@ -30,7 +30,7 @@ macro_rules! mutated {
     };
 }
 
-/// Whether a planted bug is active: never without the feature `mutations`.
+/// Always `false` without the feature `mutations`.
 #[cfg(not(feature = "mutations"))]
 macro_rules! mutated {
     ($name:ident) => {

@@ -1,7 +1,7 @@
 //! A journal whose last frame could not be written for lack of space. The frame is kept and retried.
 //!
-//! A caller who asks for space triggers the retry. The callers who wait for the frame may be the only ones;
-//! so the thread that drives the journal retries from time to time, too. On close there is one more retry,
+//! A request for space triggers the retry. There may be no such request, because all callers wait for the
+//! frame; so the thread that drives the journal also retries periodically. On close there is one more retry,
 //! then the frame is dropped.
 
 use crate::disk::Disk;

@@ -1,4 +1,4 @@
-//! Reserved space: what an append needs is set aside before the caller decides what to append.
+//! Reserved space: the caller reserves the bytes of an append before it computes the entries.
 //!
 //! Invariant: the bytes reserved and not yet appended fit into the rest of the current segment and the next
 //! one.

@@ -5,8 +5,8 @@
 //! block 1…: frames, each starting at a block
 //! ```
 //!
-//! Invariant: a file has the name of a segment only while its durable header has the same number. A name
-//! whose header differs was damaged, never half created.
+//! Invariant: a file has the name of a segment only while its durable header has the same number. If the
+//! header differs from the name, the file was damaged; an interrupted creation cannot cause this.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Work on the files of segments, done without the journal: removing released ones, and creating the next
 //! one.
 //!
-//! Invariant: *a name says what its file is.* A file is renamed away from a segment's name, durably, before
+//! Invariant: *the name of a file states its use.* A file is renamed away from a segment's name, durably, before
 //! its header changes, and gets the next name only after its new header is durable.
 
 use std::io;

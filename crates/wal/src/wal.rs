@@ -204,13 +204,13 @@ impl<D: Disk> Wal<D> {
 
     /// From now on nothing waits for disk space. A frame that finds none is retried once; then it and
     /// everything after it are dropped, the callers get [`Error::Unknown`], and further requests are refused.
-    /// As long as there is space, nothing changes. To be called before [`Wal::close`] by an owner who must
-    /// learn the outcome of all appends in flight.
+    /// As long as there is space, nothing changes. An owner that needs the outcome of all appends in flight
+    /// calls this before [`Wal::close`].
     pub fn stop_waiting_for_space(&self) {
         self.end(false);
     }
 
-    /// Makes durable what was appended and finds space; the outcome of the rest is unknown. Further requests
+    /// Makes all appends durable for which there is space; the outcome of the others is unknown. Further requests
     /// are refused. Dropping the wal does the same, and releases the directory.
     pub fn close(&self) {
         self.end(true);

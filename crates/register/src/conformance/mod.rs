@@ -19,7 +19,7 @@ use self::harness::EngineUnderTest;
 pub use self::routed::Routed;
 use crate::{LogId, Registers};
 
-/// What the suite needs to know about an engine.
+/// Properties of an engine that the suite uses.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineLimits {
     /// The largest value, in bytes.

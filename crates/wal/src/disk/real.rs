@@ -23,8 +23,8 @@ const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// Creates a directory and its missing parents for the owner only. Takes the permissions of an existing
-/// directory from group and others, and returns its former mode if it had some. Fails if that is not
+/// Creates a directory and its missing parents for the owner only. Revokes the permissions of group and
+/// others on an existing directory, and returns its former mode if they had any. Fails if that is not
 /// possible.
 pub fn private_folder(path: &Path) -> io::Result<Option<u32>> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;
