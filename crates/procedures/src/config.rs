@@ -18,7 +18,7 @@ pub struct ProcedureConfig {
     pub decision_store: Option<String>,
     /// The steps, in order of execution.
     pub steps: Vec<StepConfig>,
-    /// The members of its answer and their sources: `step.column`, `step.rows`, `:parameter`.
+    /// The members of its response and their sources: `step.column`, `step.rows`, `:parameter`.
     #[serde(default)]
     pub returns: BTreeMap<String, String>,
 }
@@ -54,7 +54,7 @@ pub struct BoundedParameter {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepConfig {
-    /// The name of the step in guards and in the answer.
+    /// The name of the step in guards and in the response.
     #[serde(default)]
     pub name: String,
     /// The name of the database.

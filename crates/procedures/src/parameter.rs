@@ -71,7 +71,7 @@ impl Parameter {
         })
     }
 
-    /// Converts a JSON value for the databases, or returns what is wrong with it.
+    /// Converts a JSON value for the databases, or returns why it is invalid.
     pub fn value(&self, given: Option<&Json>) -> Result<Value, String> {
         let wrong = |what: &str| Err(format!("{}: {what}", self.name));
         let value = match (self.kind, given) {

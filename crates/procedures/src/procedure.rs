@@ -80,7 +80,7 @@ impl Procedure {
         Ok(Self { decision_location, parameters, steps, returns, databases: used })
     }
 
-    /// Converts the parameters of a request, or returns what is wrong with them.
+    /// Converts the parameters of a request, or returns why they are invalid.
     pub fn parameters(&self, given: &Map<String, Json>) -> Result<BTreeMap<String, Value>, String> {
         if let Some(unknown) =
             given.keys().find(|name| !self.parameters.iter().any(|known| known.name == **name))
@@ -155,7 +155,7 @@ fn decision_location(
             return if !used.contains(&database.number) {
                 Err(format!("decision_store: no step is in the database {name:?}"))
             } else if !database.keeps_decisions {
-                Err(format!("decision_store: the database {name:?} cannot keep decisions"))
+                Err(format!("decision_store: the database {name:?} cannot record decisions"))
             } else {
                 Ok(DecisionLocation::Resource(database.number))
             };

@@ -30,7 +30,7 @@ pub struct Database {
 pub struct DeclarationError {
     /// The name of the procedure.
     pub procedure: String,
-    /// What is wrong.
+    /// The reason.
     pub why: String,
 }
 
@@ -97,7 +97,7 @@ impl ProcedureLogic for ProcedureRegistry {
         };
         match parameters {
             Ok((procedure, parameters)) => procedure.run(parameters, branches).await,
-            // The parameters were checked before. A request that fails here all the same gets a final answer.
+            // The parameters were checked before. If a request fails here nevertheless, its outcome is final.
             Err(why) => Ok(ProcedureResult::Failed(why.into())),
         }
     }
@@ -189,7 +189,7 @@ mod tests {
             ("rows = 1\", otherwise = \"no", "rows\", otherwise = \"no", "has no comparison"),
             ("debit.balance", "credit.balance", "returns \"left\": there is no step \"credit\""),
             ("\"integer\", to", "\"int\", to", "unknown kind \"int\""),
-            ("about = ", "decision_store = \"stock\"\nabout = ", "cannot keep decisions"),
+            ("about = ", "decision_store = \"stock\"\nabout = ", "cannot record decisions"),
             ("parameters = {", "parameters = { request = \"text\",", ":request is reserved"),
         ] {
             let text = TRANSFER.replace(from, to);

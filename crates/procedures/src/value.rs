@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use jeton_etx::Value;
 use serde_json::{Number, Value as Json};
 
-/// A value in an answer. Exact decimals are strings, so that no reader rounds them; byte strings are base64.
+/// A value in a response. Exact decimals are strings, so that no reader rounds them; byte strings are base64.
 pub fn json(value: Value) -> Json {
     match value {
         Value::Null => Json::Null,
