@@ -1,8 +1,8 @@
 //! A limit on the memory of several filters together.
 //!
 //! A filter is charged for its bytes, and at least for what its expected ids need, from when it is built
-//! until it is dropped. So memory that a filter was promised is there when its ids arrive. Beyond that it
-//! grows while the budget lasts; then it reports [`Pressure::MemoryCap`](crate::Pressure::MemoryCap), as at
+//! until it is dropped. So the memory for the expected ids is available when they arrive. Beyond that the
+//! filter grows until the budget is exhausted; then it reports [`Pressure::MemoryCap`](crate::Pressure::MemoryCap), as at
 //! its own cap.
 
 use std::fmt;

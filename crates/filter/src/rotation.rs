@@ -26,9 +26,9 @@ use crate::sync::Ordering;
 /// Maximum of live segments; every segment adds a probe to each lookup.
 pub(crate) const SEGMENTS_MAX: usize = 4;
 
-/// Minimum and maximum growth factor of a new segment, by the number of live segments. A load that keeps
-/// rising outgrows a doubled size within the window, and segments are few; a short burst looks like a far
-/// larger load than it is.
+/// Minimum and maximum growth factor of a new segment, by the number of live segments. A rising
+/// load outgrows a doubled size within the window, and the number of segments is limited. A short burst looks
+/// like a much larger load.
 const GROW: [(f64, f64); SEGMENTS_MAX - 1] = [(2.0, 8.0), (4.0, 16.0), (16.0, 64.0)];
 
 /// A full lane causes growth if the load exceeds the capacity by this factor. Below it, an early refresh is

@@ -1,7 +1,7 @@
 //! The true causal relation of sampled events, from vector clocks.
 //!
 //! y caused z if and only if the vector of z contains at least the number of y for the process of y.
-//! Comparing all entries would be wrong: a cause need not carry news of every process.
+//! A comparison of all entries would be wrong: a cause need not know of events of every process.
 
 use bloom_clock::VectorClock;
 

@@ -55,8 +55,8 @@ pub(crate) fn of(trials: &[Trial], wires: Option<&[WireSizes]>) -> Finding {
                      (last slide)"
             .into(),
         we_measure: sentences.join("; "),
-        why_they_differ: "what decides is how many events the two do not have in common, against the counters: a Bloom clock of constant size gets worse with more \
-                          processes, and pr_p treats their common increments as random"
+        why_they_differ: "false positives depend on the number of events that the two pasts do not share, relative to the counters: a Bloom clock of constant size \
+                          degrades with more processes, and pr_p treats their common increments as random"
             .into(),
     }
 }

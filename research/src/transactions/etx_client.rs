@@ -83,7 +83,7 @@ impl ProcedureLogic for Transfers {
         let (Some(procedure), Ok(task)) =
             (Procedure::named(&request.procedure), Transfer::decode(&request.parameters))
         else {
-            return Ok(wrong("a request that is none"));
+            return Ok(wrong("an invalid request"));
         };
         branches.begin(procedure.databases()).await?;
         let mut working = Vec::new();
@@ -123,8 +123,8 @@ pub(crate) struct EtxClient<R> {
 }
 
 impl<R: Registers> EtxClient<R> {
-    /// Servers with different `cluster`s share databases without knowing of each other. Timed, it can serve
-    /// one client at a time. The first of the registers is the server's own.
+    /// Clients with different `cluster`s use the same databases independently of each other. With `timed`,
+    /// only one request may run at a time. The first of the registers belongs to this server.
     pub(crate) async fn open(
         pair: &TestDatabases,
         cluster: u32,

@@ -17,7 +17,7 @@ fn bar(what: &str, ratio: Estimate, limit: f64) -> String {
 }
 
 pub(crate) fn latency(rows: &[Row]) -> Vec<String> {
-    let mut lines = vec!["What was to be reached:".to_owned()];
+    let mut lines = vec!["Goals:".to_owned()];
     for row in rows.iter().filter(|row| row.protocol.is_etx()) {
         let who = format!("{}, {} ms of SQL, {}", row.mariadb, row.sql_ms, row.protocol.name());
         if let Some(ratio) = row.over_nothing {
@@ -37,7 +37,7 @@ pub(crate) fn latency(rows: &[Row]) -> Vec<String> {
 }
 
 pub(crate) fn throughput(rows: &[throughput::Row]) -> Vec<String> {
-    let mut lines = vec!["What was to be reached:".to_owned()];
+    let mut lines = vec!["Goals:".to_owned()];
     for row in rows.iter().filter(|row| row.clients == 64 && row.protocol.is_etx()) {
         if row.protocol.databases() == 2 {
             let Estimate { value, low, high } = row.ratio;
