@@ -37,7 +37,7 @@ use crate::{Batch, Extent, LogId, Slot};
 /// Buffers kept for reuse: one is filled while another is written.
 const BUFFERS_MAX: usize = 2;
 
-/// The state of a wal, without threads.
+/// A wal without threads.
 pub struct Journal<D: Disk> {
     pub(crate) disk: Arc<D>,
     pub(crate) _guard: D::Guard,

@@ -22,7 +22,7 @@
 //! A [`Journal`] has no thread and never blocks; a simulator drives it step by step. [`Wal`] is a journal
 //! with the two threads that drive it.
 
-/// Marks the place of a deliberate bug: see `mutation.rs` in `jeton-core`.
+/// Whether a planted bug is active.
 #[cfg(feature = "mutations")]
 macro_rules! mutated {
     ($name:ident) => {
@@ -30,7 +30,8 @@ macro_rules! mutated {
     };
 }
 
-/// Always `false` without the feature `mutations`.
+/// Marks the place of a deliberate bug (see `mutation.rs` in `jeton-core`); always `false` without the feature
+/// `mutations`.
 #[cfg(not(feature = "mutations"))]
 macro_rules! mutated {
     ($name:ident) => {

@@ -19,7 +19,7 @@ use self::harness::EngineUnderTest;
 pub use self::routed::Routed;
 use crate::{LogId, Registers};
 
-/// Properties of an engine that the suite uses.
+/// What the suite needs to know about an engine.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineLimits {
     /// The largest value, in bytes.
