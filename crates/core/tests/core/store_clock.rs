@@ -1,4 +1,5 @@
-//! The store's clock: it never goes back and hardly gains on real time, whatever the system clocks return.
+//! The store's clock: it never goes back and gains at most an eighth on real time, whatever the system clocks
+//! return.
 
 use crate::common::*;
 
