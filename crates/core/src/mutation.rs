@@ -10,6 +10,7 @@ use std::cell::Cell;
 pub enum Mutation {
     AckBeforeSync,
     ReadBeforeDurable,
+    RelaxedUnbounded,
     SyncSkipped,
     ForgetIndex,
     SkipTrimCheck,
