@@ -62,8 +62,8 @@ struct Change {
     #[arg(long, value_name = "P")]
     target: Option<f64>,
 
-    /// strict: acknowledged operations survive a crash; relaxed: the most recent may be lost [default:
-    /// strict]
+    /// strict: acknowledged operations survive a crash; relaxed: those of the last relaxed_interval may be
+    /// lost [default: strict]
     #[arg(long, value_name = "WHEN")]
     durability: Option<String>,
 

@@ -12,6 +12,7 @@ use std::cell::Cell;
 pub enum Mutation {
     AckBeforeSync,
     ReadBeforeDurable,
+    RelaxedUnbounded,
     SyncSkipped,
     ForgetIndex,
     SkipTrimCheck,

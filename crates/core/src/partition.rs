@@ -149,6 +149,10 @@ impl Partition {
         if step.time < self.time {
             return Err(ReplayError::Time { last: millis(self.time), found: millis(step.time) });
         }
+        // Once a second of log time: in a replay at the same entries.
+        if millis(step.time) / 1_000 > millis(self.time) / 1_000 {
+            self.sessions.forget_idle(step.time);
+        }
         (self.slot, self.time) = (step.slot, step.time);
         Ok(())
     }

@@ -378,6 +378,8 @@ impl Sessions {
         self.changed.insert(place.2);
     }
 
+    /// Removes the clients that have expired by the time of a log entry. Not by a clock: after a restart with
+    /// the clock set back, they would be within their lease.
     pub fn forget_idle(&mut self, now: Timestamp) {
         while self.forget_first(now) {}
     }

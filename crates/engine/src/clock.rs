@@ -72,6 +72,11 @@ impl<C: Clock> StoreTime<C> {
         Ok(Self { clock, store_clock })
     }
 
+    /// The monotonic clock.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
     pub fn now(&self) -> Timestamp {
         if mutated!(WallClockTime) {
             return self.clock.wall();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use jeton_core::{Timestamp, mutated};
 
@@ -20,6 +21,9 @@ pub struct Health {
     /// By shard: what the value store lacks was decided at this time or later, in nanoseconds.
     stored_time: Vec<AtomicU64>,
     checkpoint_due: Vec<AtomicBool>,
+    /// By shard: when its oldest batch that is not durable was appended, in nanoseconds of the monotonic
+    /// clock; `u64::MAX` if there is none.
+    undurable_since: Vec<AtomicU64>,
     closing: AtomicBool,
     /// Signalled after every compaction. The lock is held between a check of the condition and the wait.
     compacted: (Mutex<()>, Condvar),
@@ -37,6 +41,7 @@ impl Health {
             // Replayed entries are not stored yet, and may have any time.
             stored_time: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             checkpoint_due: (0..shards).map(|_| AtomicBool::new(false)).collect(),
+            undurable_since: (0..shards).map(|_| AtomicU64::new(u64::MAX)).collect(),
             closing: AtomicBool::new(false),
             compacted: Default::default(),
         }
@@ -103,6 +108,18 @@ impl Health {
     /// Bytes of log that some store lacked at the start, and bytes logged since.
     pub fn logged_bytes(&self) -> u64 {
         self.logged_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Reports when the oldest batch of a shard that is not durable was appended, if there is one.
+    pub fn set_undurable_since(&self, shard: usize, since: Option<Duration>) {
+        let nanos = since.map_or(u64::MAX, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        self.undurable_since[shard].store(nanos, Ordering::Relaxed);
+    }
+
+    /// How long the oldest batch of all shards that is not durable has been in flight.
+    pub fn undurable_for(&self, now: Duration) -> Duration {
+        let since = self.undurable_since.iter().map(|since| since.load(Ordering::Relaxed)).min();
+        now.saturating_sub(Duration::from_nanos(since.unwrap_or(u64::MAX)))
     }
 
     /// Asks all shards for a checkpoint.

@@ -39,6 +39,9 @@ pub struct Options {
     /// How far the wall clock may be ahead of the last log entry when a store is opened. A clock further
     /// ahead is considered wrong, and the store is not opened: the first write would fix its time there.
     pub clock_ahead_max: Duration,
+    /// How far acknowledgements of relaxed tables may run ahead of the disk: while a batch is older than this
+    /// and not durable, further ones wait until they are durable.
+    pub relaxed_interval: Duration,
     pub lsm: LsmOptions,
 }
 
@@ -54,10 +57,11 @@ impl Default for Options {
             dirty_bytes_max: 64 << 20,
             copy_cells: 512,
             recent_ids: 65_536,
-            log_bytes: 64 << 20,
+            log_bytes: 16 << 20,
             filter_row_bytes: 256 << 10,
-            segment_bytes: 64 << 20,
+            segment_bytes: 16 << 20,
             clock_ahead_max: Duration::from_secs(90 * 24 * 3600),
+            relaxed_interval: Duration::from_millis(10),
             lsm: LsmOptions::default(),
         }
     }
@@ -92,6 +96,7 @@ impl Options {
                 "filter_row_bytes must be between 256 and 2^30",
             ),
             (self.log_bytes >= 1 << 16, "log_bytes must be at least 64 KiB"),
+            (self.relaxed_interval <= Duration::from_secs(60), "relaxed_interval must be at most 60 s"),
         ];
         let wrong = limits.into_iter().find(|(holds, _)| !holds);
         wrong.map_or(Ok(()), |(_, why)| Err(format!("engine options: {why}")))

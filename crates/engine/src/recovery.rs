@@ -301,15 +301,12 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
         *next = slot.0 + 1;
         let index_has = slot.0 <= positions.ids.get(id);
         let shard = usize::from(id.0) % options.shards;
-        let applied = shards[shard].replay(catalog, id, slot.0, bytes, index_has);
-        applied.map_err(|error| match error {
-            RecoveryError::Damaged(why) => RecoveryError::Damaged(format!("{at}: {why}")),
-            other => other,
-        })?;
+        shards[shard].replay(catalog, (at, id, slot.0), bytes, index_has)?;
         replayed.entries += 1;
         replayed.bytes += bytes.len() as u64;
         Ok(())
     })?;
+    shards.iter_mut().try_for_each(|shard| shard.finish_replay(catalog))?;
     let logged = shards.iter().map(Shard::time).max().unwrap_or(Timestamp::ZERO);
     Ok(Recovered { shards, replayed, logged })
 }
@@ -321,6 +318,7 @@ mod tests {
         Cell, Change, Column, DedupLocation, LogPosition, Operation, OperationDecision, OperationResult,
         TableId, TableSettings, Value, log_entry,
     };
+    use jeton_wal::Location;
     use jeton_wal::disk::FaultDisk;
 
     use super::*;
@@ -359,7 +357,8 @@ mod tests {
         }
         let mut shard = Shard::new(secret(), vec![partition], stores, 1 << 20, 1 << 20);
         let catalog = Catalog::default().create("t", TableSettings::default()).unwrap();
-        shard.replay(&catalog, cell().partition(), 1, &bytes, true)?;
+        shard.replay(&catalog, (Location::default(), cell().partition(), 1), &bytes, true)?;
+        shard.finish_replay(&catalog)?;
         Ok(shard.cell_bytes().0)
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Decisions are applied in memory at once, before they are durable. So:
 //! - A response is sent only when the batch it depends on is durable (it carries the batch number), except in
-//!   relaxed tables.
+//!   relaxed tables while [`Shard::acknowledge_early`] permits it.
 //! - A batch that was handed out is written, or the shard is dropped as a whole. Nothing is rolled back.
 //! - A checkpoint that was frozen after batch n is stored only when n is durable.
 
@@ -14,9 +14,9 @@ mod memory;
 mod replay;
 
 use jeton_core::{
-    BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, IdKey, IdStatus, LogPosition, OpId,
-    OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table, Timestamp, Verdict,
-    limits, log_entry, mutated,
+    BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, Hashes, IdKey, IdStatus,
+    LogPosition, OpId, Operation, OperationDecision, Partition, PartitionId, ReplayError, Secret,
+    StateReader, Table, Timestamp, Verdict, limits, log_entry, mutated,
 };
 use jeton_wal::disk::Disk;
 use jeton_wal::{Batch, Slot};
@@ -24,6 +24,7 @@ use jeton_wal::{Batch, Slot};
 pub use self::freeze::{FrozenIds, FrozenValues};
 use self::memory::Memory;
 pub use self::memory::Stores;
+use self::replay::ReplayQueue;
 use crate::cache::Cache;
 use crate::id_memtable::IdMemtable;
 use crate::partition_log::log_of;
@@ -60,6 +61,9 @@ pub struct Shard<V, D: Disk> {
     order: Vec<(PartitionId, u32)>,
     /// Buffer for the cache slots of their cells.
     hints: Vec<Option<u32>>,
+    replaying: ReplayQueue,
+    /// Whether operations of relaxed tables are acknowledged before they are durable.
+    early: bool,
 }
 
 struct Owned {
@@ -103,7 +107,14 @@ impl<V: Values, D: Disk> Shard<V, D> {
             scratch: Vec::new(),
             order: Vec::new(),
             hints: Vec::new(),
+            replaying: ReplayQueue::default(),
+            early: true,
         }
+    }
+
+    /// Whether operations of relaxed tables are acknowledged before they are durable, from now on.
+    pub fn acknowledge_early(&mut self, early: bool) {
+        self.early = early;
     }
 
     /// The latest time of any of its partitions.
@@ -144,7 +155,12 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let mut open: Option<(LogPosition, PartitionId)> = None;
         let mut entry = Vec::new();
         for window in order.chunks(PREFETCH_REQUESTS_MAX) {
-            self.prefetch(catalog, window.iter().map(|(_, at)| requests[*at as usize].0), &mut hints);
+            let window_requests = window.iter().map(|(_, at)| requests[*at as usize].0);
+            let operations = window_requests.clone().filter_map(|request| match request {
+                Request::Apply { operation, hashes, .. } => Some((operation, *hashes)),
+                _ => None,
+            });
+            self.prefetch(catalog, operations, window_requests.map(Request::first_cell), &mut hints);
             for ((id, at), hint) in window.iter().copied().zip(hints.drain(..)) {
                 if let Some(hint) = hint {
                     self.memory.cache.hint(hint);
@@ -220,21 +236,18 @@ impl<V: Values, D: Disk> Shard<V, D> {
         Some(batch)
     }
 
-    /// Prefetches filter, memtable and cells for the requests. In short loops the processor overlaps the
+    /// Prefetches filter and memtable for operations, and cells. In short loops the processor overlaps the
     /// cache misses. Collects the cache slots that may hold the cells.
     fn prefetch<'a>(
         &self,
         catalog: &Catalog,
-        requests: impl Iterator<Item = &'a Request> + Clone,
+        operations: impl Iterator<Item = (&'a Operation, Hashes)> + Clone,
+        cells: impl Iterator<Item = Option<&'a Cell>>,
         places: &mut Vec<Option<u32>>,
     ) {
-        let ids = requests.clone().filter_map(|request| match request {
-            Request::Apply { operation, hashes, .. } => {
-                Some((operation.table(), operation.id()?, hashes.key?))
-            }
-            _ => None,
-        });
-        // Usually all requests are of one table.
+        let ids = operations
+            .filter_map(|(operation, hashes)| Some((operation.table(), operation.id()?, hashes.key?)));
+        // Usually all operations are of one table.
         let mut table = ids.clone().map(|(table, ..)| table).min();
         for _ in 0..PREFETCH_TABLES_MAX {
             let Some(this) = table else { break };
@@ -248,7 +261,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             std::hint::black_box(self.memory.memtable.prefetch(key));
         }
         let cache = &self.memory.cache;
-        places.extend(requests.map(|request| request.first_cell().and_then(|cell| cache.guess(cell))));
+        places.extend(cells.map(|cell| cell.and_then(|cell| cache.guess(cell))));
         places.iter().flatten().for_each(|place| cache.prefetch(*place));
     }
 
@@ -264,7 +277,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             Err(refusal) => (0, Err(refusal)),
         };
         let relaxed = table.settings().durability == Durability::Relaxed;
-        (if relaxed { 0 } else { needs_batch }, Response::Applied(reply))
+        (if relaxed && self.early { 0 } else { needs_batch }, Response::Applied(reply))
     }
 
     fn read(&mut self, catalog: &Catalog, cell: &Cell, now: Timestamp) -> (u64, Response) {

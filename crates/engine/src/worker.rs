@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jeton_core::{Catalog, Timestamp, mutated};
@@ -89,6 +90,8 @@ struct InFlight {
     number: u64,
     /// No entry of the batch has an earlier time, to the millisecond.
     time: Timestamp,
+    /// When it was appended, by the monotonic clock.
+    appended: Duration,
     written: Pin<Box<dyn Future<Output = Result<(), LogError>> + Send>>,
     /// Responses that need this batch.
     responses: Vec<PendingResponse>,
@@ -263,6 +266,9 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         }
         let catalog = self.catalog.load();
         let now = self.time.now();
+        let appended = self.time.elapsed();
+        let ahead = self.health.undurable_for(appended);
+        self.shard.acknowledge_early(ahead < self.options.relaxed_interval || mutated!(RelaxedUnbounded));
         let batch = self.shard.process(&catalog, &requests, now, |(index, at), needs_batch, response| {
             responses[index as usize].put(at as usize, needs_batch, response);
         });
@@ -272,10 +278,12 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             queues.in_flight.push_back(InFlight {
                 number: self.shard.last_batch(),
                 time: now,
+                appended,
                 written: Box::pin(self.log.append(&batch, reservation)),
                 responses: Vec::new(),
                 slots: Vec::new(),
             });
+            self.report_oldest(queues);
         }
         let mut ready = Vec::new();
         for batch in batches {
@@ -352,6 +360,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             Err(error) => panic!("the log failed after it accepted a batch: {error}"),
         }
         self.shard.durable(batch.number);
+        self.report_oldest(queues);
         self.health.reached(Timestamp::from_millis(batch.time.as_nanos() / 1_000_000));
         self.responses.send(batch.responses);
         for (reply, slots) in batch.slots {
@@ -364,6 +373,10 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             self.send_job(Job::Values { shard: self.number, frozen });
         }
         true
+    }
+
+    fn report_oldest(&self, queues: &ShardQueues) {
+        self.health.set_undurable_since(self.number, queues.in_flight.front().map(|batch| batch.appended));
     }
 
     /// The receiver is gone once the engine closes: the log contains everything, and the next start replays

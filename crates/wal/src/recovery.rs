@@ -219,13 +219,13 @@ pub(crate) fn scan<F: DiskFile>(
     let mut scan = Scan { number: FrameNumber::ZERO, hash: 0, start, end: start };
     // Where the first missing frame should be, and why it is not there.
     let mut missing: Option<(Location, FrameError)> = None;
-    let mut bytes = Vec::new();
+    let mut window = Window::default();
     for segment in segments.iter_mut() {
         let number = segment.number;
-        read_all(segment, &mut bytes)?;
+        window.clear();
         let mut offset = BLOCK_BYTES;
         while offset < segment.bytes {
-            let found = frame::find(&bytes[offset as usize..], number, identity);
+            let found = frame::find(window.frame(segment, offset)?, number, identity);
             let here = Location::new(number, offset);
             // A frame follows the last one directly, or starts the next segment.
             let in_place = here == scan.end || (offset == BLOCK_BYTES && number == scan.end.segment() + 1);
@@ -269,10 +269,46 @@ fn not_the_end(missing: Option<(Location, FrameError)>, here: Location) -> OpenE
     damage(at.segment(), at.offset(), why)
 }
 
-fn read_all<F: DiskFile>(segment: &Segment<F>, bytes: &mut Vec<u8>) -> Result<(), OpenError> {
-    bytes.resize(segment.bytes as usize, 0);
-    let name = segment::name(segment.number);
-    segment.file.read_at(bytes, 0).map_err(OpenError::io(format!("cannot read {name}")))
+/// A part of a segment in memory, small enough for the cache of the processor unless a frame is larger.
+#[derive(Default)]
+struct Window {
+    start: u32,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    const BYTES: u32 = 256 << 10;
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// The segment from `offset` on, at least to the end of the frame there, if there is one.
+    fn frame<F: DiskFile>(&mut self, segment: &Segment<F>, offset: u32) -> Result<&[u8], OpenError> {
+        self.load(segment, offset, BLOCK_BYTES)?;
+        if let Some(payload) = frame::payload_bytes(self.from(offset), segment.number) {
+            self.load(segment, offset, payload.saturating_add(frame::HEADER_BYTES as u32))?;
+        }
+        Ok(self.from(offset))
+    }
+
+    fn from(&self, offset: u32) -> &[u8] {
+        &self.bytes[(offset - self.start) as usize..]
+    }
+
+    /// Loads `len` bytes at `offset`, or all up to the end of the segment.
+    fn load<F: DiskFile>(&mut self, segment: &Segment<F>, offset: u32, len: u32) -> Result<(), OpenError> {
+        let end = offset.saturating_add(len).min(segment.bytes);
+        if offset >= self.start && (end - self.start) as usize <= self.bytes.len() {
+            return Ok(());
+        }
+        let len = len.max(Self::BYTES).min(segment.bytes - offset);
+        self.bytes.resize(len as usize, 0);
+        self.start = offset;
+        let name = segment::name(segment.number);
+        let read = segment.file.read_at(&mut self.bytes, offset.into());
+        read.map_err(OpenError::io(format!("cannot read {name}")))
+    }
 }
 
 fn apply_frame(

@@ -59,6 +59,7 @@ macro_rules! mutations {
 mutations! {
     AckBeforeSync, "a write is acknowledged before its batch is durable", ["answers"], 20;
     ReadBeforeDurable, "a read shows values that a crash can lose", ["reads"], 20;
+    RelaxedUnbounded, "a relaxed table acknowledges any number of writes while the disk stalls", ["durability"], 40;
     SyncSkipped, "the log is written and not synced", ["history", "opening"], 40;
     ForgetIndex, "the index lookup of a possibly known id is skipped", ["recount", "branches"], 40;
     SkipTrimCheck, "an append to a trimmed slot is accepted", ["log"], 40;

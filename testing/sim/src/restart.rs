@@ -121,8 +121,9 @@ impl Simulation {
             Err(_) if self.damaged => return Ok(()),
             Err(error) => return violated!("opening", "the log cannot be read: {error}"),
         };
+        let latest = self.model.latest_acknowledged();
         for (partition, (extent, entries)) in PartitionId::all().zip(logs) {
-            self.model.cut(partition.0, extent.last.0)?;
+            self.model.cut(partition.0, extent.last.0, latest)?;
             let written = self.model.history.partition(partition.0).map(|partition| &partition.entries[..]);
             let mut expected = extent.trimmed;
             for (slot, bytes) in entries {

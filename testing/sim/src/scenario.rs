@@ -7,6 +7,9 @@ use jeton_engine::Options;
 
 use crate::rng::Rng;
 
+/// How far acknowledgements of relaxed tables run ahead of the disk.
+pub const RELAXED_INTERVAL: Duration = Duration::from_millis(10);
+
 #[derive(Debug, Clone)]
 pub struct Profile {
     /// Sizes of the engine, so small that every limit is reached.
@@ -50,6 +53,7 @@ impl Profile {
             recent_ids: *rng.pick(&[2, 5, 12, 60]),
             log_bytes: 1 << 16,
             filter_row_bytes: *rng.pick(&[256, 1_000, 1 << 20]),
+            relaxed_interval: RELAXED_INTERVAL,
             segment_bytes: *rng.pick(&[64 << 10, 64 << 10, 128 << 10]),
             ..Options::default()
         };

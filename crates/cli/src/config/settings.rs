@@ -120,6 +120,8 @@ settings! {
         segment_bytes: Size = Size(engine().segment_bytes.into()).show(), "SIZE", "Size of a log segment";
         clock_ahead_max: DurationValue = DurationValue(engine().clock_ahead_max).show(), "TIME",
             "Maximum time since the last use of the store; a clock further ahead is rejected as wrong";
+        relaxed_interval: DurationValue = DurationValue(engine().relaxed_interval).show(), "TIME",
+            "How far acknowledgements of relaxed tables run ahead of the disk; a crash loses at most these";
     }
     "Transactions" {
         server_number: usize = "1", "N", "Number of this server in the transaction cluster, from 1";
@@ -156,6 +158,7 @@ impl Settings {
             log_bytes: self.log_bytes.0,
             segment_bytes: u32::try_from(self.segment_bytes.0).unwrap_or(u32::MAX),
             clock_ahead_max: self.clock_ahead_max.0,
+            relaxed_interval: self.relaxed_interval.0,
             ..Default::default()
         };
         options.lsm.block_cache_bytes = self.block_cache_bytes.0;

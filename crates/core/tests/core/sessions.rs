@@ -291,7 +291,10 @@ fn the_earliest_expired_session_is_evicted() {
     world.checkpoint();
     let mut recovered = world.recovered();
     for world in [&mut world, &mut recovered] {
-        world.at(2 * LEASE);
+        // All expire within a second of an entry, at which none has.
+        let second = LEASE / 1_000 * 1_000;
+        world.at(second).add(&opaque("an entry"), 1).applied();
+        world.at(second + 999);
         // Responses do not show which session expired; the rows to be stored do.
         for number in 0..3 {
             world.add(&sequenced(&format!("late-{number}"), 2, 1), 1).applied();
@@ -488,5 +491,16 @@ proptest! {
         prop_assert!(fresh == rows.len() || session_bytes_max < SESSION_BYTES_MAX);
         let counter = |cell| world.store.values.get(cell).map_or(0, |value| value.counter().unwrap());
         prop_assert_eq!(rows.iter().map(counter).sum::<i64>(), (applied.len() + fresh) as i64);
+    }
+}
+
+#[test]
+fn sessions_expire_at_the_same_entry_in_a_replay() {
+    let mut world = world();
+    world.add(&sequenced("till", 5, 1), 1).applied();
+    world.at(2 * LEASE).add(&opaque("later"), 1).applied();
+    for mut world in [world.replayed(), world] {
+        assert!(world.partition(&cell("a")).sessions().is_empty());
+        assert_eq!(floor(world.add(&sequenced("other", 5, 1), 1)), 5);
     }
 }

@@ -68,6 +68,11 @@ impl Ours {
         let cells = (0..counters).map(|counter| cell(&engine, &table, counter)).collect();
         Self { engine, table, cells, with_ids: memory != Memory::Nothing }
     }
+
+    /// The cell of a counter.
+    pub fn cell(&self, counter: u64) -> Cell {
+        cell(&self.engine, &self.table, counter)
+    }
 }
 
 /// The cell of a counter.
@@ -85,8 +90,7 @@ impl Contender for Ours {
     async fn add(&self, counter: u64, number: u64) {
         let id = self.with_ids.then(|| uuid7(millis(), number));
         // Built from its name, as in a server.
-        let cell = cell(&self.engine, &self.table, counter);
-        let operation = Operation::single(id, cell, Change::Add(1)).expect("an operation");
+        let operation = Operation::single(id, self.cell(counter), Change::Add(1)).expect("an operation");
         match self.engine.apply(operation).await {
             Ok(OperationOutcome::Fresh(_) | OperationOutcome::ProbablySeen) => {}
             other => panic!("{other:?}"),

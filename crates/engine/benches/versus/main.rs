@@ -1,7 +1,7 @@
 //! Benchmarks of the engine, beside its log and a general database.
 //!
-//! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|counters] [--quick]`; all without
-//! a name.
+//! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|restart|counters] [--quick]`;
+//! all without a name.
 
 mod bulk;
 mod callers;
@@ -13,6 +13,7 @@ mod latency;
 mod log_only;
 mod memory;
 mod report;
+mod restart;
 mod tail_latency;
 mod threads;
 mod throughput;
@@ -27,6 +28,10 @@ fn main() {
     if let ["memory-child", folder, mode, ids] = words[..] {
         let memory = if mode == "exact" { Memory::Exact } else { Memory::Probabilistic };
         return memory::child(folder.as_ref(), memory, ids.parse().expect("a number"));
+    }
+    if let ["restart-child", folder, mode, ids] = words[..] {
+        let memory = if mode == "exact" { Memory::Exact } else { Memory::Probabilistic };
+        return restart::child(folder.as_ref(), memory, ids.parse().expect("a number"));
     }
     let quick = words.contains(&"--quick");
     let wanted = |name: &str| words.iter().all(|word| word.starts_with('-')) || words.contains(&name);
@@ -52,6 +57,9 @@ fn main() {
     }
     if wanted("memory") {
         memory::run(folder, if quick { 1_000_000 } else { 10_000_000 });
+    }
+    if wanted("restart") {
+        restart::run(folder, 2_000_000, if quick { 3 } else { 20 });
     }
     if wanted("counters") {
         counters::run(folder, if quick { 1_000_000 } else { 20_000_000 }, 256 << 20);

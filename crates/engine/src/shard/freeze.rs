@@ -65,8 +65,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let mut rows = Rows::default();
         let freeze = self.memory.cache.freeze();
         for owned in self.partitions.iter_mut().flatten() {
-            let (id, time) = (owned.partition.id(), owned.partition.time().max(now));
-            owned.partition.sessions().forget_idle(time);
+            let id = owned.partition.id();
             let sessions = owned.partition.sessions().take_changed();
             // The partition's row holds the floor of expired sessions, so it is stored together with their
             // removal.

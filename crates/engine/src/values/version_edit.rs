@@ -5,8 +5,9 @@
 //! is unchanged, but
 //! - its tables stay on disk, and on a full disk every retry would take more space: they are removed;
 //! - the pointer may name a version that the tree in memory does not know, and its name may not be durable.
-//!   The next edit of the tree would overwrite that version, and a crash in between would leave a pointer to
-//!   half a file: the pointer is reset first, by a new file. Until that succeeds no edit begins.
+//!   The pointer is reset before the next edit begins. An edit of the other thread may be running then, and
+//!   overwrites that version: after a crash in between the pointer names half a file, and the next start
+//!   resets it ([`VersionPointer::make_durable`]).
 //!
 //! Both are done while no edit is in progress, so that tables of a running edit are not mistaken for
 //! leftovers.
@@ -205,6 +206,35 @@ mod tests {
         let found = open(&here);
         assert_eq!(found.get(&[1, 1]).unwrap(), Some(vec![1]));
         assert_eq!(found.get(&[1, 3]).unwrap(), Some(vec![3]));
+    }
+
+    /// As above, and an edit of the other thread that was running then has overwritten a part of the version.
+    #[test]
+    fn a_crash_in_an_overwritten_version_is_rolled_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (failed, other) = (folder.path().join("failed"), folder.path().join("other"));
+        put(&open(&failed), 1).unwrap();
+        let values = open(&failed);
+        let version = values.tree.current_version().id() + 1;
+        put(&values, 2).unwrap();
+        drop(values);
+        let values = open(&other);
+        (0..version).for_each(|row| put(&values, 40 + row as u8).unwrap());
+        drop(values);
+        let name = VersionPointer::version_file(version);
+        let written = fs::read(other.join(&name)).unwrap();
+        for length in (0..written.len()).step_by(7).chain([written.len()]) {
+            let crashed = folder.path().join(format!("crashed-{length}"));
+            copy_into(&failed, &crashed);
+            fs::write(crashed.join(&name), &written[..length]).unwrap();
+            for _start in 0..2 {
+                let found = open(&crashed);
+                assert_eq!(found.get(&[1, 1]).unwrap(), Some(vec![1]), "after {length} bytes");
+                assert_eq!(found.get(&[1, 2]).unwrap(), None, "the failed edit did not happen");
+            }
+            put(&open(&crashed), 3).unwrap();
+            assert_eq!(open(&crashed).get(&[1, 3]).unwrap(), Some(vec![3]));
+        }
     }
 
     #[test]

@@ -32,14 +32,39 @@ impl VersionPointer {
     /// Makes the content of `current` durable, even if the process that wrote it crashed: after that, files
     /// that it does not list may be removed.
     ///
+    /// If the version that it names does not match its hash, the process crashed while it overwrote that
+    /// version after a failed edit. Neither edit was reported as complete, and the version before both is
+    /// unchanged: `current` is reset to it. If an operator restored files and the version before is an older
+    /// one, its rows are older than the log begins, and recovery refuses them.
+    ///
     /// A sync does not repeat one that failed in an earlier process, so the file is written anew. Without
     /// space for that, a sync is the best that can be done.
     pub(super) fn make_durable(&self) -> io::Result<()> {
         match fs::read(self.0.join(Self::CURRENT)) {
-            Ok(bytes) => self.point(&bytes).or_else(|_| self.sync()),
+            Ok(bytes) => match self.before_overwritten(&bytes)? {
+                Some(before) => self.point(&before),
+                None => self.point(&bytes).or_else(|_| self.sync()),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Content of `current` for the version before the named one, if that one does not match its hash and the
+    /// one before exists.
+    fn before_overwritten(&self, current: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let read = |version: u64| match self.read_version(version) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        };
+        let Some(named) = current.first_chunk().map(|number| u64::from_le_bytes(*number)) else {
+            return Ok(None);
+        };
+        if read(named)?.is_some_and(|bytes| Self::pointer(named, &bytes) == current) {
+            return Ok(None);
+        }
+        let Some(before) = named.checked_sub(1) else { return Ok(None) };
+        Ok(read(before)?.map(|bytes| Self::pointer(before, &bytes)))
     }
 
     /// The version that `current` names.

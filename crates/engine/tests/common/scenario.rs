@@ -10,7 +10,8 @@ use jeton_engine::ids::IdIndex;
 use jeton_engine::internals::Tables;
 use jeton_engine::values::MemoryValues;
 use jeton_engine::{
-    CheckpointPositions, Checkpointer, Options, Request, Shard, StoredFilters, Stores, find, replay_log,
+    CheckpointPositions, Checkpointer, OperationOutcome, Options, Request, Response, Shard, StoredFilters,
+    Stores, find, replay_log,
 };
 use jeton_wal::Wal;
 use jeton_wal::disk::FaultDisk;
@@ -69,15 +70,30 @@ impl Scenario {
         id: &str,
         now: Timestamp,
     ) -> bool {
-        let id = Some(OpId::opaque(id.as_bytes()).unwrap());
-        let operation = Operation::single(id, self.cell(tables), Change::Add(1)).unwrap();
+        let response = self.submit(shard, tables, OpId::opaque(id.as_bytes()).unwrap(), now);
+        matches!(response, Response::Applied(Ok(OperationOutcome::Fresh(_))))
+    }
+
+    /// Adds 1 under an id, durably.
+    pub fn submit(
+        &self,
+        shard: &mut Shard<MemoryValues, FaultDisk>,
+        tables: &Tables<Wal<FaultDisk>>,
+        id: OpId,
+        now: Timestamp,
+    ) -> Response {
+        let operation = Operation::single(Some(id), self.cell(tables), Change::Add(1)).unwrap();
         let request = Request::apply(operation, &Secret::new(SECRET), &mut Vec::new());
         let catalog = tables.catalog().load();
-        let Some(batch) = shard.process(&catalog, &[(&request, ())], now, |_, _, _| ()) else { return false };
-        let reservation = self.log.reserve(1, batch.entry_bytes()).unwrap();
-        block_on(self.log.append(&batch, reservation).unwrap()).unwrap();
-        shard.durable(shard.last_batch());
-        true
+        let mut response = None;
+        let batch =
+            shard.process(&catalog, &[(&request, ())], now, |(), _, decided| response = Some(decided));
+        if let Some(batch) = batch {
+            let reservation = self.log.reserve(1, batch.entry_bytes()).unwrap();
+            block_on(self.log.append(&batch, reservation).unwrap()).unwrap();
+            shard.durable(shard.last_batch());
+        }
+        response.unwrap()
     }
 
     /// Makes the first checkpoint, so that nothing is left to be replayed.

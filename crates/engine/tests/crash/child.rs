@@ -1,7 +1,9 @@
 //! The process that is killed: reads requests from stdin, one a line, and prints the responses.
 //!
-//! The response to `add <number> <row> <delta> <id>` is `<number> fresh|replayed <applied> <value> <slot>`,
-//! `<number> busy` or `<number> refused <why>`; to `get <number> <row>` it is `<number> value <value>`.
+//! The response to `add <number> <row> <delta> <id>` is
+//! `<number> fresh|replayed <applied> <value> <slot> <milliseconds>`, `<number> busy` or
+//! `<number> refused <why>`; to `get <number> <row>` it is `<number> value <value>`, and to
+//! `known <number> <row> <id>` it is `<number> known|lost`.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use futures_executor::block_on;
-use jeton_core::{Change, Column, Format, Formats, Operation, TableSettings, Value};
+use jeton_core::{Change, Column, Durability, Format, Formats, IdStatus, Operation, TableSettings, Value};
 use jeton_engine::{Engine, EngineError, OperationOutcome};
 
 use crate::common::tiny;
@@ -18,13 +20,14 @@ fn formats() -> Formats {
     Formats::only(Format::Uuid7).and(Format::Opaque).and(Format::Sequenced)
 }
 
-pub fn serve(folder: &Path, shards: usize) {
+pub fn serve(folder: &Path, shards: usize, durability: Durability) {
     // With these limits a second suffices to reuse segments, store filters and ids, and merge runs.
     let engine = Arc::new(Engine::open(folder, tiny(shards)).expect("it opens after a crash"));
     let table = engine
         .table("t")
         .or_else(|_| {
-            engine.create_table("t", TableSettings { formats: formats(), ..TableSettings::default() })
+            let settings = TableSettings { formats: formats(), durability, ..TableSettings::default() };
+            engine.create_table("t", settings)
         })
         .expect("a table");
     println!("ready {}", engine.stats().replayed_entries);
@@ -51,6 +54,17 @@ pub fn serve(folder: &Path, shards: usize) {
                 let operation = Operation::single(Some(id), cell(row), change).expect("an operation");
                 let (outcome, number) = (engine.apply(operation), number.to_owned());
                 Box::pin(async move { response_line(&number, outcome.await) })
+            }
+            ["known", number, row, id] => {
+                let id = formats().parse(id).expect("an id");
+                let (engine, cell, number) = (engine.clone(), cell(row), number.to_owned());
+                Box::pin(async move {
+                    match engine.operation(cell, id).await {
+                        Ok(IdStatus::Yes(_)) => format!("{number} known"),
+                        Ok(IdStatus::No) => format!("{number} lost"),
+                        other => panic!("{other:?}"),
+                    }
+                })
             }
             ["get", number, row] => {
                 let (value, number) = (engine.get(cell(row)), number.to_owned());
@@ -81,5 +95,5 @@ fn response_line(number: &str, outcome: Result<OperationOutcome, EngineError>) -
         Err(refusal) => return format!("{number} refused {refusal}"),
     };
     let value = result.values.as_slice()[0].expect("a counter");
-    format!("{number} {kind} {} {value} {}", result.applied, result.slot)
+    format!("{number} {kind} {} {value} {} {}", result.applied, result.slot, result.millis)
 }

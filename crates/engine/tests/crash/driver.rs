@@ -15,7 +15,7 @@ use crate::oracle::{Known, Oracle};
 const ROWS: u64 = 400;
 
 /// Maximum number of requests in flight.
-const WINDOW: usize = 256;
+pub const WINDOW: usize = 256;
 
 /// One in this many requests is a duplicate of an earlier one: 5 %.
 const DUPLICATE_ONE_IN: u64 = 20;
@@ -23,17 +23,17 @@ const DUPLICATE_ONE_IN: u64 = 20;
 /// Upper bound for any response, however busy the machine is.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-struct Victim {
+pub struct Victim {
     process: Child,
     input: ChildStdin,
     responses: Receiver<String>,
-    in_flight: usize,
+    pub in_flight: usize,
 }
 
 impl Victim {
-    fn start(folder: &Path, shards: u64) -> Self {
+    pub fn start(folder: &Path, shards: u64, durability: &str) -> Self {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
-            .args(["child".as_ref(), folder.as_os_str(), shards.to_string().as_ref()])
+            .args(["child".as_ref(), folder.as_os_str(), shards.to_string().as_ref(), durability.as_ref()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -58,18 +58,18 @@ impl Victim {
         victim
     }
 
-    fn send(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").expect("the child reads");
         self.in_flight += 1;
     }
 
-    fn receive(&mut self) -> String {
+    pub fn receive(&mut self) -> String {
         let line = self.responses.recv_timeout(TIMEOUT).expect("the child responds");
         self.in_flight = self.in_flight.saturating_sub(1);
         line
     }
 
-    fn kill(mut self) -> Vec<String> {
+    pub fn kill(mut self) -> Vec<String> {
         self.process.kill().expect("killed");
         self.process.wait().expect("gone");
         // What it printed before the kill was acknowledged.
@@ -86,7 +86,7 @@ fn take(oracle: &mut Oracle, line: &str) -> Option<u64> {
     let words: Vec<&str> = line.split(' ').collect();
     let number = words[0].parse().expect("a number");
     match words[1..] {
-        [kind @ ("fresh" | "replayed"), "true", value, slot] => {
+        [kind @ ("fresh" | "replayed"), "true", value, slot, _] => {
             let result = (value.parse().expect("a value"), slot.parse().expect("a slot"));
             oracle.responded(number, kind, result);
             None
@@ -169,7 +169,7 @@ pub fn run(rounds: u64, seed: u64) {
     let mut oracle = Oracle::default();
     let mut rng = Rng::new(seed);
     for round in 0..=rounds {
-        let mut victim = Victim::start(folder.path(), 1 + rng.below(3));
+        let mut victim = Victim::start(folder.path(), 1 + rng.below(3), "strict");
         settle(&mut victim, &mut oracle);
         compare(&mut victim, &oracle, round);
         if round == rounds {

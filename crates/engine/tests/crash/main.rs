@@ -9,6 +9,9 @@ mod child;
 mod common;
 mod driver;
 mod oracle;
+mod relaxed;
+
+use jeton_core::Durability;
 
 /// Number of kills. `JETON_KILL_ROUNDS` overrides it.
 const ROUNDS: u64 = 60;
@@ -16,10 +19,13 @@ const ROUNDS: u64 = 60;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some("child") {
-        let (Some(folder), Some(shards)) = (arguments.next(), arguments.next()) else {
+        let (Some(folder), Some(shards), durability) = (arguments.next(), arguments.next(), arguments.next())
+        else {
             panic!("child needs a folder and a number of shards");
         };
-        return child::serve(folder.as_ref(), shards.parse().expect("a number of shards"));
+        let relaxed = durability.as_deref() == Some("relaxed");
+        let durability = if relaxed { Durability::Relaxed } else { Durability::Strict };
+        return child::serve(folder.as_ref(), shards.parse().expect("a number of shards"), durability);
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let rounds = number("JETON_KILL_ROUNDS").unwrap_or(ROUNDS);
@@ -27,4 +33,5 @@ fn main() {
     let seed = number("JETON_KILL_SEED").unwrap_or_else(|| std::process::id().into());
     println!("{rounds} kills, JETON_KILL_SEED={seed}");
     driver::run(rounds, seed);
+    relaxed::run(rounds.div_ceil(3), seed);
 }

@@ -37,7 +37,8 @@ pub struct OutcomeBody {
     pub time: Option<String>,
     /// The mode of the table: exact, or probabilistic (a new id may be reported as known).
     pub mode: &'static str,
-    /// The durability of the table: strict, or relaxed (a crash may lose the last operations).
+    /// The durability of the table: strict, or relaxed (a crash may lose the operations of the last
+    /// relaxed_interval).
     pub durability: &'static str,
 }
 

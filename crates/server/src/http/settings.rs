@@ -31,7 +31,8 @@ pub struct SettingsBody {
     /// For probabilistic: that probability, between 1e-9 and 0.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<f64>,
-    /// strict (default): acknowledged operations survive a crash. relaxed: a crash may lose the last ones.
+    /// strict (default): acknowledged operations survive a crash. relaxed: a crash may lose those
+    /// of one relaxed_interval (a setting of the server, 10ms) before the last acknowledgement.
     durability: Option<String>,
     /// Effect of a write without an id: refuse (default), at-most-once, or resp-only: at most once over RESP,
     /// refused over HTTP. The default table is created with resp-only.

@@ -10,12 +10,14 @@ pub mod table;
 pub mod value;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use jeton_core::{BranchLogItem, Cell, Entry, LogItem, OpId, Operation, OperationResult, Secret};
 
 use crate::checkers::{branches, recount, time::TimeBound};
 use crate::clock::SimClock;
 use crate::log::{ObservedWrite, WriteObserver};
+use crate::scenario::RELAXED_INTERVAL;
 use crate::violation::{Checked, Violation, violated};
 use branch::{BranchLogState, BranchModel};
 use history::History;
@@ -181,9 +183,15 @@ impl Model {
         Ok(())
     }
 
+    /// The latest time of an acknowledged operation, in milliseconds since 1970.
+    pub fn latest_acknowledged(&self) -> u64 {
+        let all = self.ops.iter().flat_map(|op| &op.acknowledged);
+        all.map(|(_, _, answer)| answer.millis).max().unwrap_or(0)
+    }
+
     /// The process ended, and the log of a partition ends at slot `last`. Removes lost operations, also
-    /// acknowledged ones of a relaxed table.
-    pub fn cut(&mut self, partition: u16, last: u64) -> Checked {
+    /// acknowledged ones of a relaxed table. `latest` is the time of the last acknowledgement.
+    pub fn cut(&mut self, partition: u16, last: u64, latest: u64) -> Checked {
         let millis =
             |bytes: &[u8]| Entry::read(1, bytes).map_or(0, |entry| entry.step().time.as_nanos() / 1_000_000);
         self.history.cut(partition, last, millis)?;
@@ -205,6 +213,16 @@ impl Model {
                 return violated!(
                     "durability",
                     "a crash lost slot {slot} of partition {partition} with the acknowledged operation {number}"
+                );
+            }
+            // In whole milliseconds of the store clock, which gains an eighth.
+            let span = RELAXED_INTERVAL + RELAXED_INTERVAL / 8;
+            let early = lost.map_or(latest, |(_, _, answer)| answer.millis);
+            if Duration::from_millis(latest - early) > span + Duration::from_millis(1) {
+                return violated!(
+                    "durability",
+                    "a crash lost operation {number}, which was acknowledged {} ms before the last one",
+                    latest - early
                 );
             }
             op.acknowledged.retain(|(slot, ..)| *slot <= last);
