@@ -61,7 +61,7 @@ mod value;
 
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
 pub use branch::{Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome};
-pub use catalog::{Catalog, TABLES_MAX};
+pub use catalog::{Catalog, DeletedTable, TABLES_MAX};
 pub use era::{Era, FilterRestoreError};
 pub use error_code::ErrorCode;
 pub use escrow::{PreparedBranch, PreparedBranches};

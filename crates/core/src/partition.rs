@@ -197,8 +197,8 @@ impl Partition {
         }
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
-            let latest = millis(step.time.after(settings.skew));
-            return match self.sessions.lookup(&client, *epoch, (*seq, key), latest, step.time) {
+            let (floor, latest) = (table.epoch_floor(), millis(step.time.after(settings.skew)));
+            return match self.sessions.lookup(&client, *epoch, (*seq, key), (floor, latest), step.time) {
                 SessionLookup::Known(known) => Ok(known.verdict(hashes.payload)),
                 SessionLookup::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
                 SessionLookup::New => {
@@ -221,7 +221,8 @@ impl Partition {
     ) -> Result<IdStatus, R::Error> {
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
-            return Ok(match self.sessions.lookup(&client, *epoch, (*seq, key), u64::MAX, now) {
+            let epochs = (table.epoch_floor(), u64::MAX);
+            return Ok(match self.sessions.lookup(&client, *epoch, (*seq, key), epochs, now) {
                 SessionLookup::Known(known) => IdStatus::Yes(known.answer),
                 SessionLookup::New => IdStatus::No,
                 SessionLookup::Refused(_) => IdStatus::Forgotten,

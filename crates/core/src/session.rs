@@ -173,16 +173,16 @@ impl Session {
 }
 
 impl Sessions {
-    /// `latest` is the largest epoch that may begin now.
+    /// No epoch up to `table_floor` and none beyond `latest` may begin now.
     pub(crate) fn lookup(
         &self,
         client: &Client,
         epoch: u64,
         number: (u64, IdKey),
-        latest: u64,
+        (table_floor, latest): (Option<u64>, u64),
         now: Timestamp,
     ) -> SessionLookup {
-        let floor = self.floors.get(&client.table).copied();
+        let floor = self.floors.get(&client.table).copied().max(table_floor);
         let session = match self.live.get(client) {
             Some(session) => session,
             None if floor.is_some_and(|floor| epoch <= floor) => {
@@ -382,6 +382,17 @@ impl Sessions {
         while self.forget_first(now) {}
     }
 
+    /// Removes the sessions of deleted tables, whose numbers are never used again.
+    pub fn forget_deleted(&mut self, is_deleted: impl Fn(TableId) -> bool) {
+        let tables: Vec<TableId> = self.used.keys().copied().filter(|table| is_deleted(*table)).collect();
+        for table in tables {
+            while let Some(client) = self.oldest(table).cloned() {
+                self.forget(client);
+            }
+        }
+        self.floors.retain(|table, _| !is_deleted(*table));
+    }
+
     /// The clients whose stored rows are out of date, with their new rows; `None` for an expired one. They
     /// count as stored from now on.
     pub fn take_changed(&mut self) -> Vec<(Client, Option<Vec<u8>>)> {
@@ -458,7 +469,7 @@ mod tests {
             self.now += 1;
             let (now, client) = (Timestamp::from_millis(self.now), Client { table, name: name.into() });
             let number = (seq, IdKey(1));
-            let found = self.sessions.lookup(&client, START, number, u64::MAX, now);
+            let found = self.sessions.lookup(&client, START, number, (None, u64::MAX), now);
             if found == SessionLookup::New {
                 let values = Values::from_vec(vec![Some(1); values]);
                 let answer = OperationResult { applied: true, slot: 1, millis: self.now, values };
@@ -504,7 +515,7 @@ mod tests {
         let client = Client { table: ATTACKED, name: "late".into() };
         let now = Timestamp::from_millis(scenario.now);
         assert_eq!(
-            scenario.sessions.lookup(&client, START + 9, (1, IdKey(1)), u64::MAX, now),
+            scenario.sessions.lookup(&client, START + 9, (1, IdKey(1)), (None, u64::MAX), now),
             SessionLookup::New
         );
         let others = scenario.sessions.used[&OTHER];

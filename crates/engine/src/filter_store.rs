@@ -232,7 +232,7 @@ mod tests {
     const PIECE: usize = 40;
 
     fn catalog() -> Catalog {
-        Catalog::default().create("t", TableSettings::default()).unwrap()
+        Catalog::default().create("t", TableSettings::default(), Timestamp::ZERO).unwrap()
     }
 
     fn blobs() -> Wal<FaultDisk> {

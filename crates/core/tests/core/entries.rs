@@ -377,9 +377,9 @@ fn two_tables() -> Catalog {
         expected_ids: 300,
         memory_cap: 1 << 20,
     };
-    let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
+    let catalog = Catalog::default().create("clicks", TableSettings::default(), Timestamp::ZERO).unwrap();
     let changed = catalog.get(TABLE).unwrap().change(settings.clone(), at(0)).unwrap();
-    catalog.replaced(changed).create("views", settings).unwrap()
+    catalog.replaced(changed).create("views", settings, Timestamp::ZERO).unwrap()
 }
 
 #[test]
@@ -403,22 +403,23 @@ fn catalogue_encoding_is_stable_and_round_trips() {
     for len in 0..bytes.len() {
         assert!(Catalog::decode(&bytes[..len]).is_err(), "{len} bytes");
     }
-    // Version, tables, number, name, and then the number of the first era, which is 2.
+    // Version, two times, the last number, tables, number, name, floor, eras, and then the number of the first
+    // era, which is 2.
     let mut unsorted = bytes;
-    assert_eq!(unsorted[11], 2);
-    unsorted[11] = 1;
+    assert_eq!(unsorted[15], 2);
+    unsorted[15] = 1;
     assert!(Catalog::decode(&unsorted).is_err(), "two eras of one number");
 }
 
 #[test]
 fn table_names_and_numbers_are_unique() {
-    let catalog = Catalog::default().create("clicks", settings()).unwrap();
-    assert_eq!(catalog.create("clicks", settings()).unwrap_err().setting, "table");
+    let catalog = Catalog::default().create("clicks", settings(), Timestamp::ZERO).unwrap();
+    assert_eq!(catalog.create("clicks", settings(), Timestamp::ZERO).unwrap_err().setting, "table");
     for name in ["", "Clicks", "a b", "-a", ".a", "a/b", "\u{e9}", &"a".repeat(65)] {
-        assert_eq!(catalog.create(name, settings()).unwrap_err().setting, "table", "{name:?}");
+        assert_eq!(catalog.create(name, settings(), Timestamp::ZERO).unwrap_err().setting, "table", "{name:?}");
     }
     for name in ["a", "0", "a.b_c-d", &"a".repeat(64)] {
-        assert!(catalog.create(name, settings()).is_ok(), "{name:?}");
+        assert!(catalog.create(name, settings(), Timestamp::ZERO).is_ok(), "{name:?}");
     }
     assert!(catalog.get(TableId(0)).is_none() && catalog.get(TableId(2)).is_none());
     assert!(catalog.find("views").is_none());

@@ -221,7 +221,7 @@ pub fn world() -> World {
 impl World {
     pub fn new(settings: TableSettings) -> Self {
         Self {
-            catalog: Catalog::default().create("clicks", settings).unwrap(),
+            catalog: Catalog::default().create("clicks", settings, Timestamp::ZERO).unwrap(),
             partitions: BTreeMap::new(),
             store: Store::default(),
             now: at(0),
