@@ -379,7 +379,8 @@ fn two_tables() -> Catalog {
     };
     let catalog = Catalog::default().create("clicks", TableSettings::default(), Timestamp::ZERO).unwrap();
     let changed = catalog.get(TABLE).unwrap().change(settings.clone(), at(0)).unwrap();
-    catalog.replaced(changed).create("views", settings, Timestamp::ZERO).unwrap()
+    let catalog = catalog.replaced(changed).create("views", settings.clone(), at(0)).unwrap();
+    catalog.create("gone", settings, at(0)).unwrap().delete("gone", at(0)).unwrap()
 }
 
 #[test]
@@ -387,7 +388,7 @@ fn catalogue_encoding_is_stable_and_round_trips() {
     let catalog = two_tables();
     assert_eq!(
         hex(&catalog.encode()),
-        "01020106636c69636b73020280e0e2b5a2a3e7cb17002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040010080e09ec0ebf5facb17028080bc8ac9d21380e0a596bb1180b09dc2df018080a4c9ffc18901000000904e808080800402057669657773010100002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040"
+        "02000003020106636c69636b7300020280e0e2b5a2a3e7cb17002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040010080e09ec0ebf5facb17028080bc8ac9d21380e0a596bb1180b09dc2df018080a4c9ffc18901000000904e80808080040205766965777300010100002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac028080400104676f6e650398fff5b2e39fe7cb178089a2b2e39fe7cb1700"
     );
     let bytes = catalog.encode();
     let read = Catalog::decode(&bytes).unwrap();
