@@ -78,7 +78,7 @@ pub use partition::{
 pub use prepared::{BranchState, BranchVerdict, restore_branch_dedup};
 pub use recompute::{RecomputeError, complete};
 pub use replay::ReplayError;
-pub use session::{Client, Sessions};
+pub use session::{Client, Owner, Sessions};
 pub use settings::{
     Durability, EXACT_FILTER_RATE, MissingIdPolicy, Mode, SettingsError, TableSettings, WINDOW_MAX,
     WINDOW_MIN,

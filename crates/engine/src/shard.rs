@@ -212,7 +212,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                             let memory = &mut self.memory;
                             follows(partition.apply(table, operation, *hashes, decision, memory));
                             if matches!(operation.id(), Some(OpId::Sequenced { .. })) {
-                                partition.sessions().evict_for(table.id);
+                                partition.sessions().evict_for((table.id, hashes.principal));
                             }
                         }
                         // Neither filter nor session knows the batch of an id: use the latest of the

@@ -274,7 +274,7 @@ impl World {
             let partition = self.partitions.get_mut(&operation.partition()).unwrap();
             let table = self.catalog.get(TABLE).unwrap();
             partition.apply(table, operation, hashes(operation), decision, &mut self.store).unwrap();
-            partition.sessions().evict_for(TABLE);
+            partition.sessions().evict_for((TABLE, 0));
         }
         verdict
     }
