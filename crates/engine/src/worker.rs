@@ -221,7 +221,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             }
             Message::Flush(reply) => queues.flush_next.push(reply),
             Message::SetClosed { table, closed, reply } => {
-                drop(reply.send(self.shard.set_closed(table, closed)));
+                let _caller_gone = reply.send(self.shard.set_closed(table, closed));
             }
             Message::IdsStored(freeze) => {
                 self.shard.ids_stored(freeze);
