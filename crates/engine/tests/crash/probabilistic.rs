@@ -44,6 +44,12 @@ impl Ids {
         format!("add {number} id-{number} 1 {}", self.ids[number].text)
     }
 
+    /// Sends again what has no response, and what the filter reported as known.
+    fn send_uncounted(&mut self, victim: &mut Victim) {
+        let uncounted = (0..self.ids.len()).filter(|number| !self.ids[*number].counted).collect();
+        self.send(victim, uncounted);
+    }
+
     /// Sends ids until each has a response.
     fn send(&mut self, victim: &mut Victim, mut numbers: Vec<usize>) {
         while !numbers.is_empty() {
@@ -60,8 +66,7 @@ pub fn run(rounds: u64, seed: u64) {
     let mut ids = Ids { ids: Vec::new(), late: 0 };
     for _ in 0..rounds {
         let mut victim = Victim::start(folder.path(), 1 + rng.below(3), "probabilistic");
-        let unanswered = (0..ids.ids.len()).filter(|number| !ids.ids[*number].answered).collect();
-        ids.send(&mut victim, unanswered);
+        ids.send_uncounted(&mut victim);
         let first = ids.ids.len();
         let new = (0..rng.below(IDS_MAX)).map(|_| Id {
             text: uuid(&mut rng),
@@ -79,8 +84,7 @@ pub fn run(rounds: u64, seed: u64) {
         victim.kill().iter().for_each(|line| ids.take(line));
     }
     let mut victim = Victim::start(folder.path(), 2, "probabilistic");
-    let unanswered = (0..ids.ids.len()).filter(|number| !ids.ids[*number].answered).collect();
-    ids.send(&mut victim, unanswered);
+    ids.send_uncounted(&mut victim);
     ids.send(&mut victim, (0..ids.ids.len()).collect());
     let mut never = 0;
     let gets = (0..ids.ids.len()).map(|number| format!("get {number} id-{number}"));
