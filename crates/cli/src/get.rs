@@ -64,6 +64,9 @@ impl Get {
             return Ok(());
         }
         let what = format!("no such counter: {}", missing.join(", "));
-        Err(CliError::without_cause(what, "check the name; --default 0 prints 0 for a counter that does not exist"))
+        Err(CliError::without_cause(
+            what,
+            "check the name; --default 0 prints 0 for a counter that does not exist",
+        ))
     }
 }

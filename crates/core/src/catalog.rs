@@ -133,7 +133,8 @@ impl Catalog {
         Ok(next)
     }
 
-    /// The catalogue without a table; `None` if it does not exist. No id of the table is accepted after `now`.
+    /// The catalogue without a table; `None` if it does not exist. No id of the table is accepted after
+    /// `now`.
     #[must_use]
     pub fn delete(&self, name: &str, now: Timestamp) -> Option<Self> {
         let mut next = self.clone();
@@ -156,7 +157,10 @@ impl Catalog {
     #[must_use]
     pub fn removed(&self, id: TableId) -> Self {
         let mut next = self.clone();
-        next.deleted.values_mut().filter(|deleted| deleted.id == id).for_each(|deleted| deleted.removed = true);
+        next.deleted
+            .values_mut()
+            .filter(|deleted| deleted.id == id)
+            .for_each(|deleted| deleted.removed = true);
         next
     }
 

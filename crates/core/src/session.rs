@@ -14,11 +14,11 @@
 //! start time as epoch are above the floor.
 //!
 //! The sessions of a partition have a common limit, and each *owner* a fair share of it: the principal that
-//! used a session last, in its table. In a full partition an owner below its share takes the place of the least
-//! recently used session of the largest owner; an owner at its share evicts its own idle ones or gets no new
-//! clients. Eviction counts as expiry: it raises the floor of the table, also above the current time if the
-//! epoch is ahead of it. That shuts out new clients of that table only, and for no longer than its skew.
-//! Principals are not in the log: after a restart they are unknown until a session is used.
+//! used a session last, in its table. In a full partition an owner below its share takes the place of the
+//! least recently used session of the largest owner; an owner at its share evicts its own idle ones or gets
+//! no new clients. Eviction counts as expiry: it raises the floor of the table, also above the current time
+//! if the epoch is ahead of it. That shuts out new clients of that table only, and for no longer than its
+//! skew. Principals are not in the log: after a restart they are unknown until a session is used.
 //!
 //! Invariant: a replay does not evict what has not expired. It may lack evictions of the original run, which
 //! is harmless: no entry continues an evicted epoch. An additional one would forget results that count.
@@ -38,7 +38,8 @@ use crate::replay::ReplayError;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sessions {
     live: HashMap<Client, Session>,
-    /// The same clients sorted by owner and expiry time, so that eviction looks only at the first of an owner.
+    /// The same clients sorted by owner and expiry time, so that eviction looks only at the first of an
+    /// owner.
     ends: BTreeSet<(Owner, Timestamp, Client)>,
     /// Bytes of the sessions of each owner that has any.
     used: BTreeMap<Owner, usize>,
@@ -290,7 +291,8 @@ impl Sessions {
     pub fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         (self.total, self.used) = (0, BTreeMap::new());
-        let live = self.live.iter().map(|(client, session)| (session.place(client).0, session.cost(bytes_max)));
+        let live =
+            self.live.iter().map(|(client, session)| (session.place(client).0, session.cost(bytes_max)));
         let costs: Vec<_> = live.collect();
         costs.into_iter().for_each(|(owner, bytes)| self.charge(owner, 0, bytes));
     }

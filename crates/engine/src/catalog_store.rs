@@ -86,8 +86,7 @@ impl<B: BlobStore> Tables<B> {
     /// branch of the table meanwhile. Returns the time until which its name is reserved.
     pub fn delete(&self, name: &str, now: impl FnOnce() -> Timestamp) -> Result<Timestamp, TableError> {
         let missing = || TableError::Refused(EngineError::NoSuchTable(name.into()));
-        let (_, after) =
-            self.change(|catalog| catalog.delete(name, now()).map(Some).ok_or_else(missing))?;
+        let (_, after) = self.change(|catalog| catalog.delete(name, now()).map(Some).ok_or_else(missing))?;
         let deleted = after.reservation(name, Timestamp::ZERO);
         Ok(deleted.map(|deleted| deleted.reserved_until).unwrap_or_default())
     }

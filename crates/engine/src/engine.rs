@@ -20,8 +20,8 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, IdStatus, OpId, Operation, PartitionId, Secret, Table, TableId,
-    TableSettings, Timestamp, Value,
+    Catalog, Cell, Column, IdStatus, OpId, Operation, PartitionId, Secret, Table, TableId, TableSettings,
+    Timestamp, Value,
 };
 use jeton_wal::disk::RealDisk;
 use jeton_wal::{Wal, spawn_aborting};
@@ -304,7 +304,7 @@ impl Engine {
         } else {
             self.tables.delete(name, || self.now())
         };
-        // Opened after an error too: the WAL has not stored the catalogue, or it has failed and takes no write.
+        // Opened after an error too: the WAL has not stored the catalogue, or has failed and takes no write.
         self.set_closed(table, false)?;
         deleted
     }

@@ -14,9 +14,9 @@ mod memory;
 mod replay;
 
 use jeton_core::{
-    Addition, BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, IdKey, IdStatus, LogPosition, OpId,
-    OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table, TableId, Timestamp, Verdict,
-    limits, log_entry, mutated,
+    Addition, BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, IdKey, IdStatus,
+    LogPosition, OpId, OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table,
+    TableId, Timestamp, Verdict, limits, log_entry, mutated,
 };
 use jeton_wal::disk::Disk;
 use jeton_wal::{Batch, Slot};

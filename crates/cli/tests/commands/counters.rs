@@ -76,10 +76,9 @@ fn get_distinguishes_zero_from_no_counter() {
     let server = Server::start(folder.path(), &[]);
     assert_eq!(server.must(&["add", "zero", "0"]), "0 applied");
     assert_eq!(server.must(&["get", "zero"]), "0");
-    for (arguments, out) in [
-        (&["get", "nosuch"][..], "(none)\n"),
-        (&["get", "zero", "nosuch"], "zero 0\nnosuch (none)\n"),
-    ] {
+    for (arguments, out) in
+        [(&["get", "nosuch"][..], "(none)\n"), (&["get", "zero", "nosuch"], "zero 0\nnosuch (none)\n")]
+    {
         let run = server.run(arguments);
         assert_eq!((run.code, run.out.as_str()), (Some(1), out));
         has(&run.err, &["no such counter: nosuch", "fix: ", "--default 0"]);
@@ -121,7 +120,9 @@ fn a_table_is_deleted_after_its_name_is_given_again() {
     assert_eq!(code, Some(0), "{err}");
     has(&out, &["clicks is deleted", "can be used again from 20"]);
     server.run(&["get", "clicks/home"]).fails(&["the table does not exist"]);
-    server.run(&["table", "create", "clicks"]).fails(&["The name belonged to a deleted table", "reserved until"]);
+    server
+        .run(&["table", "create", "clicks"])
+        .fails(&["The name belonged to a deleted table", "reserved until"]);
     server.run(&["table", "delete", "clicks"]).fails(&["does not exist"]);
     server.run(&["table", "delete", "default", "--yes"]).fails(&["default table"]);
 

@@ -53,14 +53,7 @@ fn ids(now: u64) -> [OpId; 6] {
     let event = OpId::event("source", "1", START + now).unwrap();
     let ulid = OpId::Ulid(u128::from(START + now) << 80 | 1);
     let session = |epoch| sequenced(&format!("client-{epoch}"), epoch, 1);
-    [
-        uuid7(now, 1),
-        uuid7(now + SKEW, 2),
-        ulid,
-        event,
-        session(START + now),
-        session(START + now + SKEW),
-    ]
+    [uuid7(now, 1), uuid7(now + SKEW, 2), ulid, event, session(START + now), session(START + now + SKEW)]
 }
 
 #[test]
@@ -177,8 +170,11 @@ fn floors_of_many_deleted_names_are_kept() {
 #[test]
 fn a_catalogue_without_deletions_is_read() {
     let bytes = "01020106636c69636b73020280e0e2b5a2a3e7cb17002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040010080e09ec0ebf5facb17028080bc8ac9d21380e0a596bb1180b09dc2df018080a4c9ffc18901000000904e808080800402057669657773010100002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040";
-    let bytes: Vec<u8> =
-        bytes.as_bytes().chunks(2).map(|hex| u8::from_str_radix(str::from_utf8(hex).unwrap(), 16).unwrap()).collect();
+    let bytes: Vec<u8> = bytes
+        .as_bytes()
+        .chunks(2)
+        .map(|hex| u8::from_str_radix(str::from_utf8(hex).unwrap(), 16).unwrap())
+        .collect();
     let catalog = Catalog::decode(&bytes).unwrap();
     let names: Vec<_> = catalog.iter().map(|table| (table.id.0, table.name.as_str())).collect();
     assert_eq!(names, [(1, "clicks"), (2, "views")]);

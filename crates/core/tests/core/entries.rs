@@ -404,8 +404,8 @@ fn catalogue_encoding_is_stable_and_round_trips() {
     for len in 0..bytes.len() {
         assert!(Catalog::decode(&bytes[..len]).is_err(), "{len} bytes");
     }
-    // Version, two times, the last number, tables, number, name, floor, eras, and then the number of the first
-    // era, which is 2.
+    // Version, two times, the last number, tables, number, name, floor, eras, and then the number of the
+    // first era, which is 2.
     let mut unsorted = bytes;
     assert_eq!(unsorted[15], 2);
     unsorted[15] = 1;
@@ -417,7 +417,11 @@ fn table_names_and_numbers_are_unique() {
     let catalog = Catalog::default().create("clicks", settings(), Timestamp::ZERO).unwrap();
     assert_eq!(catalog.create("clicks", settings(), Timestamp::ZERO).unwrap_err().setting, "table");
     for name in ["", "Clicks", "a b", "-a", ".a", "a/b", "\u{e9}", &"a".repeat(65)] {
-        assert_eq!(catalog.create(name, settings(), Timestamp::ZERO).unwrap_err().setting, "table", "{name:?}");
+        assert_eq!(
+            catalog.create(name, settings(), Timestamp::ZERO).unwrap_err().setting,
+            "table",
+            "{name:?}"
+        );
     }
     for name in ["a", "0", "a.b_c-d", &"a".repeat(64)] {
         assert!(catalog.create(name, settings(), Timestamp::ZERO).is_ok(), "{name:?}");

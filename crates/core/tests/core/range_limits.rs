@@ -74,7 +74,8 @@ fn a_short_era_at_the_end_of_time_counts() {
 /// The bytes of a catalogue with one table, before and after the number of its first era.
 fn catalogue() -> (Vec<u8>, Vec<u8>) {
     let bytes = Catalog::default().create("clicks", settings(), Timestamp::ZERO).unwrap().encode();
-    // Version, two times, the last number, tables, number, name, floor; then eras, and the number of the first.
+    // Version, two times, the last number, tables, number, name, floor; then eras, and the number of the
+    // first.
     let eras = 7 + 1 + "clicks".len();
     assert_eq!(bytes[eras..eras + 2], [1, 1]);
     (bytes[..eras].to_vec(), bytes[eras + 2..].to_vec())

@@ -62,7 +62,8 @@ pub fn run(rounds: u64, seed: u64) {
             deleted += u64::from(!ids.is_empty());
             late.append(&mut ids);
             while victim.ask("create") != "done" {}
-            let some: Vec<String> = (0..LATE.min(late.len())).map(|_| late[rng.index(late.len())].clone()).collect();
+            let some: Vec<String> =
+                (0..LATE.min(late.len())).map(|_| late[rng.index(late.len())].clone()).collect();
             send(&mut victim, &some, |row, kind| assert_eq!(kind, "refused", "{}", some[row]));
             compare(&mut victim, &[]);
             let epoch = millis();

@@ -50,8 +50,8 @@ pub struct FilterBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeletedTableBody {
     name: String,
-    /// The time from which on the name can be used again. Until then, and while the counters are being removed,
-    /// a creation under this name gets `/problems/name-reserved`.
+    /// The time from which on the name can be used again. Until then, and while the counters are being
+    /// removed, a creation under this name gets `/problems/name-reserved`.
     reserved_until: String,
 }
 
@@ -152,9 +152,10 @@ const COUNTED_MAX: usize = 1000;
 /// Deletes a table with its counters and its ids.
 ///
 /// Without `confirm` nothing changes, and the problem `/problems/confirmation-required` states what would be
-/// deleted. Writes that arrive during the deletion get `/problems/busy`, later ones `/problems/unknown-table`.
-/// Ids of the table never count in a later table of the same name. A table with prepared branches and the
-/// default table cannot be deleted. A deletion cannot be undone. Requires the right `admin`.
+/// deleted. Writes that arrive during the deletion get `/problems/busy`, later ones
+/// `/problems/unknown-table`. Ids of the table never count in a later table of the same name. A table with
+/// prepared branches and the default table cannot be deleted. A deletion cannot be undone. Requires the right
+/// `admin`.
 #[utoipa::path(
     delete, path = "/v1/tables/{table}", operation_id = "deleteTable", tag = "tables",
     params(("table" = String, Path, description = "The table."),
@@ -181,7 +182,10 @@ pub async fn delete(request: RequestContext) -> HttpResult {
     }
     let body = request.app.run_blocking(move |service| {
         let until = service.engine.delete_table(&name)?;
-        Ok::<_, Problem>(DeletedTableBody { name, reserved_until: rfc3339::format(until.as_nanos() / 1_000_000) })
+        Ok::<_, Problem>(DeletedTableBody {
+            name,
+            reserved_until: rfc3339::format(until.as_nanos() / 1_000_000),
+        })
     });
     Ok(json::ok(&body.await??))
 }
