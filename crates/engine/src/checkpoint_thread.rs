@@ -168,9 +168,9 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
         });
         match step {
             Ok(RemovalStep::Waiting) => false,
-            Ok(RemovalStep::Removed) => true,
-            Ok(RemovalStep::Done) => {
-                self.removal = None;
+            Ok(done) => {
+                self.health.set_last_error(None);
+                self.removal.take_if(|_| done == RemovalStep::Done);
                 true
             }
             Err(error) => {
