@@ -1,15 +1,17 @@
-//! `jeton table`: creates, changes and shows tables.
+//! `jeton table`: creates, changes, shows and deletes tables.
 
-use anyhow::Result;
+use std::io::{self, BufRead};
+
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
 use crate::number_format;
 use crate::output;
-use crate::server_client::{ClientArgs, Http, ServerArgs, escaped, json_of};
+use crate::server_client::{ClientArgs, Http, ServerArgs, escaped, json_of, problem_of};
 
-/// Create, change and show tables
+/// Create, change, show and delete tables
 #[derive(Args)]
 pub struct TableCommand {
     #[command(subcommand)]
@@ -26,6 +28,7 @@ enum Action {
     Show(Show),
     /// List the tables
     List(ClientArgs),
+    Delete(Delete),
 }
 
 #[derive(Args)]
@@ -93,6 +96,23 @@ struct Show {
     client: ClientArgs,
 }
 
+/// Delete a table with its counters
+///
+/// A deletion cannot be undone. Its ids never count in a later table of the same name; until that is certain
+/// the name is reserved: for the skew of the table, and the window of its opaque ids.
+#[derive(Args)]
+struct Delete {
+    /// Name of the table
+    name: String,
+
+    /// Do not ask for the name again
+    #[arg(long)]
+    yes: bool,
+
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
 impl TableCommand {
     pub fn run(&self) -> Result<()> {
         match &self.action {
@@ -103,6 +123,7 @@ impl TableCommand {
                 None => Err(missing(&show.name)),
             },
             Action::List(client) => list(client),
+            Action::Delete(delete) => delete.run(),
         }
     }
 }
@@ -174,6 +195,44 @@ fn put(change: &Change, mut settings: Map<String, Value>) -> Result<()> {
     let body = Value::Object(settings).to_string();
     let (status, body) = Http(&change.client.server).ask("PUT", &path(&change.name), Some(&body))?;
     print(&json_of(status, &body)?, change.client.json)
+}
+
+impl Delete {
+    fn run(&self) -> Result<()> {
+        if !self.yes {
+            self.confirm()?;
+        }
+        let path = format!("{}?confirm={}", path(&self.name), escaped(&self.name));
+        let (status, body) = Http(&self.client.server).ask("DELETE", &path, None)?;
+        let deleted = json_of(status, &body)?;
+        if self.client.json {
+            return output::json(&deleted);
+        }
+        let until = words(&deleted["reserved_until"]);
+        output::line(&format!("{} is deleted. Its name can be used again from {until} on.", self.name))
+    }
+
+    /// Shows what would be deleted, and asks for the name of the table.
+    fn confirm(&self) -> Result<()> {
+        // Without the parameter `confirm` the server states what it would delete.
+        let (status, body) = Http(&self.client.server).ask("DELETE", &path(&self.name), None)?;
+        if status != 428 {
+            return Err(problem_of(status, &body));
+        }
+        let found: Value = serde_json::from_str(&body)?;
+        let more = if found["more_counters"] == true { "more than " } else { "" };
+        output::aside(&format!(
+            "The table {0} has {more}{1} counters. A deletion cannot be undone.\nType the name of the table to delete it:",
+            self.name, found["counters"]
+        ));
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        if answer.trim() == self.name {
+            return Ok(());
+        }
+        let fix = "type the name of the table, or use --yes in scripts";
+        Err(CliError::of(anyhow!("the user did not confirm"), "nothing was deleted", fix))
+    }
 }
 
 fn list(client: &ClientArgs) -> Result<()> {

@@ -45,6 +45,7 @@ pub struct TokenCommand {
 #[derive(Subcommand)]
 enum Action {
     Create(Create),
+    /// List the tokens: names, ids, rights, limits and expiry; no secrets
     List,
     Rotate(Rotate),
     Revoke(Revoke),

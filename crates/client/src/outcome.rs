@@ -12,7 +12,8 @@ pub enum Status {
     Applied,
     /// A bound refused it; the server stores the refusal under its id.
     Refused,
-    /// The filter of a probabilistic table contains its id: it did not take effect now.
+    /// The filter of a probabilistic table contains its id: it did not take effect now. Not final: a later
+    /// retry may be [`Applied`](Self::Applied).
     ProbablySeen,
 }
 

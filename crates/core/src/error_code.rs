@@ -91,7 +91,7 @@ error_codes! {
         "The token is mistyped, expired or revoked. Nothing changed. Retry with the same id and another token.";
     Forbidden, "forbidden", Some("NOPERM"), 403, false, false, "The token does not grant this right",
         "The rights are: read for reads; add for additions to counters; admin for set, reset, delete and put, and \
-         for creating and changing tables. Nothing changed. The operator of the server can grant the token more \
+         for creating, changing and deleting tables. Nothing changed. The operator of the server can grant the token more \
          rights.";
     Quota, "quota", Some("QUOTA"), 403, false, false, "The token has reached its quota",
         "The token has created as many tables or counters as its quota allows; it can still change and read the \
@@ -100,7 +100,8 @@ error_codes! {
     UnknownProcedure, "unknown-procedure", None, 404, false, false, "The procedure does not exist",
         "Procedures are declared in the configuration file of the server, under [procedures]. Nothing changed.";
     UnknownTable, "unknown-table", Some("NOTABLE"), 404, false, false, "The table does not exist",
-        "PUT /v1/tables/{table} creates a table; GET /v1/tables lists the existing ones. Nothing changed.";
+        "It was deleted or never created. PUT /v1/tables/{table} creates a table; GET /v1/tables lists the existing ones. \
+         Nothing changed.";
     UnknownBranch, "unknown-branch", None, 404, false, false, "The branch is not prepared",
         "A commit requires that every part of the branch is prepared. No outcome of this branch is recorded either: \
          it was never prepared, was prepared in part only, or finished more than seven days ago. Nothing changed.";
@@ -135,6 +136,10 @@ error_codes! {
     BranchFinished, "branch-settled", None, 409, false, false, "The branch has finished",
         "The branch has finished with the outcome in \"ending\": commit or abort. The outcome is final, and the \
          branch cannot be prepared again. A prepare that arrives after an abort gets this error.";
+    NameReserved, "name-reserved", None, 409, true, false, "The name belonged to a deleted table",
+        "Until the name is free, a late retry of an operation of the deleted table could count in a new table of that \
+         name, or its counters are still being removed. Nothing changed. Wait for the seconds in Retry-After, then \
+         send the same request; or create the table under another name.";
     BackupTarget, "backup-target", None, 409, false, false, "The backup directory cannot be used",
         "A backup over HTTP needs the setting backup_dir of the server, and a directory below it that is new or empty \
          and outside the store. The detail names the obstacle. The store is unchanged.";
@@ -154,6 +159,10 @@ error_codes! {
         "The header Host must be an IP address, localhost, the host name of the machine, or a name in the setting \
          http_hosts of the server, so that no web page can reach the server under a name of its own. Nothing changed. \
          The operator can add names to http_hosts.";
+    ConfirmationRequired, "confirmation-required", None, 428, false, false, "The deletion is not confirmed",
+        "Nothing changed. The members table, settings, counters and more_counters state what would be deleted. To \
+         delete it, repeat the request with the name of the table as the parameter confirm of the query. A deletion \
+         cannot be undone.";
     HeadTooLarge, "head-too-large", None, 431, false, false, "The head of the request is too large",
         "Request line and headers have at most 65536 bytes. Nothing changed. Read fewer rows in one request, or send \
          the data in a body.";

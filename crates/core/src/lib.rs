@@ -62,7 +62,7 @@ mod value;
 
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
 pub use branch::{Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome};
-pub use catalog::{Catalog, TABLES_MAX};
+pub use catalog::{Catalog, DeletedTable, TABLES_MAX};
 pub use era::{Era, FilterRestoreError};
 pub use error_code::ErrorCode;
 pub use escrow::{PreparedBranch, PreparedBranches};
@@ -79,7 +79,7 @@ pub use partition::{
 pub use prepared::{BranchState, BranchVerdict, restore_branch_dedup};
 pub use recompute::{RecomputeError, complete};
 pub use replay::ReplayError;
-pub use session::{Client, Sessions};
+pub use session::{Client, Owner, Sessions};
 pub use settings::{
     Durability, EXACT_FILTER_RATE, MissingIdPolicy, Mode, SettingsError, TableSettings, WINDOW_MAX,
     WINDOW_MIN,

@@ -99,6 +99,9 @@ pub enum IdStatus {
 pub struct Hashes {
     pub key: Option<IdKey>,
     pub payload: PayloadHash,
+    /// The principal that sent the operation; 0 if it is unknown. Sessions are shared fairly between
+    /// principals. Not logged.
+    pub principal: u64,
 }
 
 impl Hashes {
@@ -107,7 +110,7 @@ impl Hashes {
         let key = operation.id().map(|id| secret.id_key(operation.first_cell(), id, scratch));
         scratch.clear();
         operation.encode_changes(scratch);
-        Self { key, payload: secret.payload(scratch) }
+        Self { key, payload: secret.payload(scratch), principal: 0 }
     }
 }
 
@@ -201,8 +204,9 @@ impl Partition {
         }
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
-            let latest = millis(step.time.after(settings.skew));
-            return match self.sessions.lookup(&client, *epoch, (*seq, key), latest, step.time) {
+            let (floor, latest) = (table.epoch_floor(), millis(step.time.after(settings.skew)));
+            let sent = (hashes.principal, step.time);
+            return match self.sessions.lookup(&client, *epoch, (*seq, key), (floor, latest), sent) {
                 SessionLookup::Known(known) => Ok(known.verdict(hashes.payload)),
                 SessionLookup::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
                 SessionLookup::New => {
@@ -225,7 +229,8 @@ impl Partition {
     ) -> Result<IdStatus, R::Error> {
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
-            return Ok(match self.sessions.lookup(&client, *epoch, (*seq, key), u64::MAX, now) {
+            let epochs = (table.epoch_floor(), u64::MAX);
+            return Ok(match self.sessions.lookup(&client, *epoch, (*seq, key), epochs, (0, now)) {
                 SessionLookup::Known(known) => IdStatus::Yes(known.answer),
                 SessionLookup::New => IdStatus::No,
                 SessionLookup::Refused(_) => IdStatus::Forgotten,
@@ -279,7 +284,8 @@ impl Partition {
         {
             let client = Client { table: table.id, name: client.clone() };
             let record = DedupRecord { payload: hashes.payload, answer: decision.answer.clone() };
-            self.sessions.record(client, *epoch, (*seq, key), record, lease, self.time)?;
+            let sent = (hashes.principal, lease);
+            self.sessions.record(client, *epoch, (*seq, key), record, sent, self.time)?;
         }
         Ok(())
     }

@@ -13,11 +13,12 @@
 //! skew, and a session does not expire before the current time has passed its epoch. Clients that use their
 //! start time as epoch are above the floor.
 //!
-//! The sessions of a partition have a common limit, and each table a fair share of it. In a full partition a
-//! table below its share takes the place of the least recently used session of the largest table; a table at
-//! its share evicts its own idle ones or refuses new clients. Eviction counts as expiry: it raises the floor
-//! of the table, also above the current time if the epoch is ahead of it. That shuts out new clients of that
-//! table only, and for no longer than its skew.
+//! The sessions of a partition have a common limit, and each *owner* a fair share of it: the principal that
+//! used a session last, in its table. In a full partition an owner below its share takes the place of the
+//! least recently used session of the largest owner; an owner at its share evicts its own idle ones or gets
+//! no new clients. Eviction counts as expiry: it raises the floor of the table, also above the current time
+//! if the epoch is ahead of it. That shuts out new clients of that table only, and for no longer than its
+//! skew. Principals are not in the log: after a restart they are unknown until a session is used.
 //!
 //! Invariant: a replay does not evict what has not expired. It may lack evictions of the original run, which
 //! is harmless: no entry continues an evicted epoch. An additional one would forget results that count.
@@ -37,10 +38,11 @@ use crate::replay::ReplayError;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sessions {
     live: HashMap<Client, Session>,
-    /// The same clients sorted by table and expiry time, so that eviction looks only at the first of a table.
-    ends: BTreeSet<(TableId, Timestamp, Client)>,
-    /// Bytes of the sessions of each table that has any.
-    used: BTreeMap<TableId, usize>,
+    /// The same clients sorted by owner and expiry time, so that eviction looks only at the first of an
+    /// owner.
+    ends: BTreeSet<(Owner, Timestamp, Client)>,
+    /// Bytes of the sessions of each owner that has any.
+    used: BTreeMap<Owner, usize>,
     /// The sum of `used`.
     total: usize,
     bytes_max: usize,
@@ -69,8 +71,12 @@ pub struct Client {
     pub name: Box<str>,
 }
 
+/// The table of a session, and the principal that used it last; 0 if it is unknown.
+pub type Owner = (TableId, u64);
+
 #[derive(Debug, Clone, PartialEq)]
 struct Session {
+    principal: u64,
     epoch: u64,
     /// Highest sequence number whose results were dropped; 0 if none was.
     dropped: u64,
@@ -109,6 +115,11 @@ impl Session {
     /// Expiry time: when the lease ends, and not before the current time has passed the epoch.
     fn end(&self) -> Timestamp {
         self.last_used.after(self.lease).max(Timestamp::from_millis(self.epoch.saturating_add(1)))
+    }
+
+    /// The owner, and the expiry time.
+    fn place(&self, client: &Client) -> (Owner, Timestamp) {
+        ((client.table, self.principal), self.end())
     }
 
     fn idle(&self, now: Timestamp) -> bool {
@@ -168,21 +179,21 @@ impl Session {
         }
         input.finish()?;
         let bytes = answers.iter().map(|(_, record)| bytes_of(record)).sum();
-        Ok(Self { epoch, dropped, last_used, lease, answers, bytes })
+        Ok(Self { principal: 0, epoch, dropped, last_used, lease, answers, bytes })
     }
 }
 
 impl Sessions {
-    /// `latest` is the largest epoch that may begin now.
+    /// No epoch up to `table_floor` and none beyond `latest` may begin now.
     pub(crate) fn lookup(
         &self,
         client: &Client,
         epoch: u64,
         number: (u64, IdKey),
-        latest: u64,
-        now: Timestamp,
+        (table_floor, latest): (Option<u64>, u64),
+        (principal, now): (u64, Timestamp),
     ) -> SessionLookup {
-        let floor = self.floors.get(&client.table).copied();
+        let floor = self.floors.get(&client.table).copied().max(table_floor);
         let session = match self.live.get(client) {
             Some(session) => session,
             None if floor.is_some_and(|floor| epoch <= floor) => {
@@ -193,7 +204,7 @@ impl Sessions {
             None if epoch > latest && !mutated!(LargeEpochs) => {
                 return SessionLookup::Refused(Rejection::EpochAhead { latest });
             }
-            None if self.is_full() && !self.may_evict(client.table, now) => {
+            None if self.is_full() && !self.may_evict((client.table, principal), now) => {
                 return SessionLookup::Refused(Rejection::Capacity { what: "sessions" });
             }
             None => return SessionLookup::New,
@@ -228,15 +239,16 @@ impl Sessions {
         epoch: u64,
         number: (u64, IdKey),
         record: DedupRecord,
-        lease: Duration,
+        (principal, lease): (u64, Duration),
         now: Timestamp,
     ) -> Result<(), ReplayError> {
+        let (dropped, last_used, bytes) = (0, now, 0);
         let empty =
-            || Session { epoch, dropped: 0, last_used: now, lease, answers: VecDeque::new(), bytes: 0 };
+            || Session { principal, epoch, dropped, last_used, lease, answers: VecDeque::new(), bytes };
         if !self.changed.contains(&client) {
             self.changed.insert(client.clone());
         }
-        let before = self.live.get(&client).map(Session::end);
+        let before = self.live.get(&client).map(|session| session.place(&client));
         if before.is_none() {
             // In a replay no session may be idle, although one was evicted before: insert all the same.
             while self.is_full() && self.forget_first(now) {}
@@ -244,7 +256,7 @@ impl Sessions {
         }
         let bytes_max = self.bytes_max;
         let Some(session) = self.live.get_mut(&client) else { unreachable!("it was inserted above") };
-        let bytes_before = before.map_or(0, |_| session.cost(bytes_max));
+        let charged = before.map(|(owner, _)| (owner, session.cost(bytes_max)));
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             *session = empty();
         }
@@ -252,7 +264,7 @@ impl Sessions {
             return Err(ReplayError::EndedEpoch { epoch, current: session.epoch });
         }
         session.last_used = session.last_used.max(now);
-        session.lease = lease;
+        (session.lease, session.principal) = (lease, principal);
         // A replay may repeat what a checkpoint holds already, or has dropped.
         let place = sequence_key(number);
         if let Err(at) = session.find(place)
@@ -269,9 +281,9 @@ impl Sessions {
             let freed: usize = session.answers.drain(..kept).map(|(_, record)| bytes_of(&record)).sum();
             session.bytes -= freed;
         }
-        let (end, bytes) = (session.end(), session.cost(bytes_max));
-        self.charge(client.table, bytes_before, bytes);
-        self.list(client, before, end);
+        let (after, bytes) = (session.place(&client), session.cost(bytes_max));
+        self.recharge(charged, (after.0, bytes));
+        self.list(client, before, after);
         Ok(())
     }
 
@@ -279,17 +291,18 @@ impl Sessions {
     pub fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         (self.total, self.used) = (0, BTreeMap::new());
-        let live = self.live.iter().map(|(client, session)| (client.table, session.cost(bytes_max)));
+        let live =
+            self.live.iter().map(|(client, session)| (session.place(client).0, session.cost(bytes_max)));
         let costs: Vec<_> = live.collect();
-        costs.into_iter().for_each(|(table, bytes)| self.charge(table, 0, bytes));
+        costs.into_iter().for_each(|(owner, bytes)| self.charge(owner, 0, bytes));
     }
 
-    /// Evicts sessions down to the limit, after an operation of a table was recorded. Never in a replay.
-    pub fn evict_for(&mut self, table: TableId) {
+    /// Evicts sessions down to the limit, after an operation of an owner was recorded. Never in a replay.
+    pub fn evict_for(&mut self, owner: Owner) {
         while self.total > self.bytes_max {
-            let largest = self.used.iter().max_by_key(|(_, bytes)| **bytes).map(|(table, _)| *table);
-            let own = self.used.get(&table).is_some_and(|bytes| *bytes > self.share(table));
-            let Some(client) = largest.and_then(|largest| self.oldest(if own { table } else { largest }))
+            let largest = self.used.iter().max_by_key(|(_, bytes)| **bytes).map(|(owner, _)| *owner);
+            let own = self.used.get(&owner).is_some_and(|bytes| *bytes > self.share(owner));
+            let Some(client) = largest.and_then(|largest| self.oldest(if own { owner } else { largest }))
             else {
                 return;
             };
@@ -297,15 +310,28 @@ impl Sessions {
         }
     }
 
-    fn charge(&mut self, table: TableId, before: usize, after: usize) {
+    /// Charges a session to its owner, instead of what was charged for it before.
+    fn recharge(&mut self, before: Option<(Owner, usize)>, (owner, bytes): (Owner, usize)) {
+        match before {
+            Some((same, before)) if same == owner => self.charge(owner, before, bytes),
+            _ => {
+                if let Some((other, before)) = before {
+                    self.charge(other, before, 0);
+                }
+                self.charge(owner, 0, bytes);
+            }
+        }
+    }
+
+    fn charge(&mut self, owner: Owner, before: usize, after: usize) {
         if before == after {
             return;
         }
         self.total = self.total + after - before;
-        let used = self.used.entry(table).or_default();
+        let used = self.used.entry(owner).or_default();
         *used = *used + after - before;
         if *used == 0 {
-            self.used.remove(&table);
+            self.used.remove(&owner);
         }
     }
 
@@ -314,50 +340,51 @@ impl Sessions {
         self.total + self.bytes_max / SESSIONS_MAX > self.bytes_max
     }
 
-    /// The fair share of a table in bytes.
-    fn share(&self, table: TableId) -> usize {
-        self.bytes_max / (self.used.len() + usize::from(!self.used.contains_key(&table)))
+    /// The fair share of an owner in bytes.
+    fn share(&self, owner: Owner) -> usize {
+        self.bytes_max / (self.used.len() + usize::from(!self.used.contains_key(&owner)))
     }
 
-    /// Whether a full partition has a place for a new session of the table.
-    fn may_evict(&self, table: TableId, now: Timestamp) -> bool {
-        let used = self.used.get(&table).copied().unwrap_or_default();
-        used + self.bytes_max / SESSIONS_MAX <= self.share(table)
+    /// Whether a full partition has a place for a new session of the owner.
+    fn may_evict(&self, owner: Owner, now: Timestamp) -> bool {
+        let used = self.used.get(&owner).copied().unwrap_or_default();
+        used + self.bytes_max / SESSIONS_MAX <= self.share(owner)
             || self.first_idle(now).is_some()
-            || self.oldest(table).is_some_and(|client| {
+            || self.oldest(owner).is_some_and(|client| {
                 let session = &self.live[client];
                 let epoch_passed = Timestamp::from_millis(session.epoch) < now;
                 epoch_passed && now > session.last_used.after(SESSION_IDLE_MIN)
             })
     }
 
-    /// The client of a table with the earliest expiry time.
-    fn oldest(&self, table: TableId) -> Option<&Client> {
-        self.first_of(table).map(|(_, _, client)| client)
+    /// The client of an owner with the earliest expiry time.
+    fn oldest(&self, owner: Owner) -> Option<&Client> {
+        self.first_of(owner).map(|(_, _, client)| client)
     }
 
-    fn first_of(&self, table: TableId) -> Option<&(TableId, Timestamp, Client)> {
-        let least = (table, Timestamp::ZERO, Client { table, name: "".into() });
-        self.ends.range(least..).next().filter(|first| first.0 == table)
+    fn first_of(&self, owner: Owner) -> Option<&(Owner, Timestamp, Client)> {
+        let least = (owner, Timestamp::ZERO, Client { table: owner.0, name: "".into() });
+        self.ends.range(least..).next().filter(|first| first.0 == owner)
     }
 
-    /// Moves a client to its new expiry time in `ends`.
-    fn list(&mut self, client: Client, before: Option<Timestamp>, end: Timestamp) {
-        if before == Some(end) {
+    /// Moves a client to its new owner and expiry time in `ends`.
+    fn list(&mut self, client: Client, before: Option<(Owner, Timestamp)>, after: (Owner, Timestamp)) {
+        if before == Some(after) {
             return;
         }
-        let mut place = (client.table, before.unwrap_or(end), client);
+        let (owner, end) = before.unwrap_or(after);
+        let mut place = (owner, end, client);
         if before.is_some() {
             self.ends.remove(&place);
         }
-        place.1 = end;
+        (place.0, place.1) = after;
         self.ends.insert(place);
     }
 
     /// The client with the earliest expiry time, if that has passed.
     fn first_idle(&self, now: Timestamp) -> Option<&Client> {
-        let first = self.used.keys().filter_map(|table| self.first_of(*table));
-        let (_, end, client) = first.min_by_key(|(table, end, _)| (*end, *table))?;
+        let first = self.used.keys().filter_map(|owner| self.first_of(*owner));
+        let (_, end, client) = first.min_by_key(|(owner, end, _)| (*end, *owner))?;
         (now > *end).then_some(client)
     }
 
@@ -370,10 +397,11 @@ impl Sessions {
 
     fn forget(&mut self, client: Client) {
         let Some(session) = self.live.remove(&client) else { return };
-        self.charge(client.table, session.cost(self.bytes_max), 0);
+        let (owner, end) = session.place(&client);
+        self.charge(owner, session.cost(self.bytes_max), 0);
         let floor = self.floors.entry(client.table).or_insert(session.epoch);
         *floor = session.epoch.max(*floor);
-        let place = (client.table, session.end(), client);
+        let place = (owner, end, client);
         self.ends.remove(&place);
         self.changed.insert(place.2);
     }
@@ -382,6 +410,17 @@ impl Sessions {
     /// the clock set back, they would be within their lease.
     pub fn forget_idle(&mut self, now: Timestamp) {
         while self.forget_first(now) {}
+    }
+
+    /// Removes the sessions of deleted tables, whose numbers are never used again.
+    pub fn forget_deleted(&mut self, is_deleted: impl Fn(TableId) -> bool) {
+        let owners: Vec<Owner> = self.used.keys().copied().filter(|(table, _)| is_deleted(*table)).collect();
+        for owner in owners {
+            while let Some(client) = self.oldest(owner).cloned() {
+                self.forget(client);
+            }
+        }
+        self.floors.retain(|table, _| !is_deleted(*table));
     }
 
     /// The clients whose stored rows are out of date, with their new rows; `None` for an expired one. They
@@ -393,10 +432,12 @@ impl Sessions {
 
     pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), DecodeError> {
         let session = Session::decode(row)?;
-        let (end, bytes) = (session.end(), session.cost(self.bytes_max));
+        let (after, bytes) = (session.place(&client), session.cost(self.bytes_max));
         let before = self.live.insert(client.clone(), session);
-        self.charge(client.table, before.as_ref().map_or(0, |before| before.cost(self.bytes_max)), bytes);
-        self.list(client, before.map(|before| before.end()), end);
+        let charged = before.as_ref().map(|before| (before.place(&client).0, before.cost(self.bytes_max)));
+        self.recharge(charged, (after.0, bytes));
+        let before = before.map(|before| before.place(&client));
+        self.list(client, before, after);
         Ok(())
     }
 
@@ -457,16 +498,21 @@ mod tests {
 
         /// Submits an operation, as a shard does, a millisecond after the one before.
         fn submit(&mut self, table: TableId, name: &str, seq: u64, values: usize) -> SessionLookup {
+            self.submit_as((table, 0), name, seq, values)
+        }
+
+        fn submit_as(&mut self, owner: Owner, name: &str, seq: u64, values: usize) -> SessionLookup {
+            let (table, principal) = owner;
             self.now += 1;
             let (now, client) = (Timestamp::from_millis(self.now), Client { table, name: name.into() });
             let number = (seq, IdKey(1));
-            let found = self.sessions.lookup(&client, START, number, u64::MAX, now);
+            let found = self.sessions.lookup(&client, START, number, (None, u64::MAX), (principal, now));
             if found == SessionLookup::New {
                 let values = Values::from_vec(vec![Some(1); values]);
                 let answer = OperationResult { applied: true, slot: 1, millis: self.now, values };
                 let record = DedupRecord { payload: PayloadHash(1), answer };
-                self.sessions.record(client, START, number, record, LEASE, now).unwrap();
-                self.sessions.evict_for(table);
+                self.sessions.record(client, START, number, record, (principal, LEASE), now).unwrap();
+                self.sessions.evict_for(owner);
             }
             let largest = self.sessions.used.values().sum::<usize>();
             assert_eq!((self.sessions.total, self.sessions.ends.len()), (largest, self.sessions.len()));
@@ -506,12 +552,55 @@ mod tests {
         let client = Client { table: ATTACKED, name: "late".into() };
         let now = Timestamp::from_millis(scenario.now);
         assert_eq!(
-            scenario.sessions.lookup(&client, START + 9, (1, IdKey(1)), u64::MAX, now),
+            scenario.sessions.lookup(&client, START + 9, (1, IdKey(1)), (None, u64::MAX), (0, now)),
             SessionLookup::New
         );
-        let others = scenario.sessions.used[&OTHER];
+        let others = scenario.sessions.used[&(OTHER, 0)];
         scenario.submit(ATTACKED, "late", 1, 1);
-        assert_eq!(scenario.sessions.used[&OTHER], others);
+        assert_eq!(scenario.sessions.used[&(OTHER, 0)], others);
+    }
+
+    /// Two tokens with rights on one table, before and after a restart.
+    #[test]
+    fn a_principal_leaves_others_of_its_table_their_share() {
+        const ATTACKER: Owner = (ATTACKED, 7);
+        const VICTIM: Owner = (ATTACKED, 8);
+        for restarted in [false, true] {
+            let mut scenario = Scenario::new();
+            for client in 0..SESSIONS_MAX {
+                let name = format!("{client:04}");
+                assert_eq!(scenario.submit_as(ATTACKER, &name, 1, 1), SessionLookup::New);
+            }
+            assert_eq!(scenario.submit_as(ATTACKER, "late", 1, 1), busy());
+            if restarted {
+                let rows = scenario.sessions.take_changed();
+                scenario.sessions = Sessions::default();
+                rows.into_iter().for_each(|(client, row)| {
+                    scenario.sessions.restore(client, &row.unwrap()).unwrap();
+                });
+            }
+            // After a restart the sessions without a known principal are a third owner.
+            for client in 0..SESSIONS_MAX / if restarted { 3 } else { 2 } {
+                let name = format!("victim-{client:04}");
+                assert_eq!(scenario.submit_as(VICTIM, &name, 1, 1), SessionLookup::New, "{name}");
+                // The attacker keeps its newest clients busy.
+                let name = format!("{:04}", SESSIONS_MAX - 1 - client);
+                assert_eq!(scenario.submit_as(ATTACKER, &name, 2 + client as u64, 1), SessionLookup::New);
+            }
+            // The attacker gets no place of the victim, whose clients continue.
+            assert!(!matches!(scenario.submit_as(ATTACKER, "later", 1, 1), SessionLookup::New));
+            let first = scenario.submit_as(VICTIM, "victim-0000", 1, 1);
+            assert!(matches!(first, SessionLookup::Known(_)), "{first:?}");
+        }
+    }
+
+    /// A client that another principal uses is charged to it.
+    #[test]
+    fn a_session_belongs_to_the_principal_that_used_it_last() {
+        let mut scenario = Scenario::new();
+        scenario.submit_as((OTHER, 1), "client", 1, 1);
+        scenario.submit_as((OTHER, 2), "client", 2, 1);
+        assert_eq!(scenario.sessions.used.keys().collect::<Vec<_>>(), [&(OTHER, 2)]);
     }
 
     #[test]
@@ -536,10 +625,10 @@ mod tests {
         let now = Timestamp::from_millis(START);
         for client in 0..SESSIONS_MAX + 10 {
             let client = Client { table: ATTACKED, name: format!("{client}").into() };
-            sessions.record(client, START, (1, IdKey(1)), record.clone(), LEASE, now).unwrap();
+            sessions.record(client, START, (1, IdKey(1)), record.clone(), (0, LEASE), now).unwrap();
         }
         assert_eq!(sessions.len(), SESSIONS_MAX + 10);
-        sessions.evict_for(ATTACKED);
+        sessions.evict_for((ATTACKED, 0));
         assert_eq!(sessions.len(), SESSIONS_MAX);
     }
 }

@@ -12,8 +12,10 @@ use crate::generation::Generation;
 use crate::hash::IdKey;
 use crate::id::{Format, OpId};
 use crate::limits::TABLE_NAME_BYTES_MAX;
+use crate::log_entry::millis;
 use crate::replay::ReplayError;
-use crate::settings::{Mode, SettingsError, TableSettings};
+use crate::settings::{Mode, SLACK, SettingsError, TableSettings};
+use crate::store_clock::with_clock_drift;
 
 /// Maximum number of eras of a table: limits how often its settings can change within its longest window.
 pub const ERAS_MAX: usize = 16;
@@ -26,6 +28,8 @@ pub struct Table {
     present: Arc<Era>,
     /// The latest first.
     past: Vec<Past>,
+    /// Ids dated before this and epochs up to it may belong to a deleted table of this name.
+    floor: Timestamp,
     /// Limits the filters of all tables together.
     budget: Budget,
 }
@@ -39,16 +43,20 @@ struct Past {
 }
 
 impl Past {
-    /// All ids accepted in the era are dated before this.
-    fn dated_before(&self) -> Timestamp {
+    /// When the era accepted its last id.
+    fn ended(&self) -> Timestamp {
         const END_OF_TIME: Timestamp = Timestamp::from_nanos(u64::MAX);
         if self.until == END_OF_TIME {
             // The time saturated, so it does not say when the era ended.
             return END_OF_TIME;
         }
-        let settings = &self.era.settings;
-        let memory = u64::try_from(settings.memory().as_nanos()).unwrap_or(u64::MAX);
-        settings.dated_before(Timestamp::from_nanos(self.until.as_nanos().saturating_sub(memory)))
+        let memory = u64::try_from(self.era.settings.memory().as_nanos()).unwrap_or(u64::MAX);
+        Timestamp::from_nanos(self.until.as_nanos().saturating_sub(memory))
+    }
+
+    /// All ids accepted in the era are dated before this.
+    fn dated_before(&self) -> Timestamp {
+        self.era.settings.dated_before(self.ended())
     }
 }
 
@@ -71,11 +79,30 @@ impl Table {
         id: TableId,
         name: &str,
         settings: TableSettings,
+        floor: Timestamp,
         budget: &Budget,
     ) -> Result<Self, SettingsError> {
         check_name(name)?;
-        let era = Era::begin(1, settings, Timestamp::ZERO, budget)?;
-        Ok(Self { id, name: name.into(), present: Arc::new(era), past: Vec::new(), budget: budget.clone() })
+        let present = Arc::new(Era::begin(1, settings, floor, budget)?);
+        Ok(Self { id, name: name.into(), present, past: Vec::new(), floor, budget: budget.clone() })
+    }
+
+    /// The highest epoch that may belong to a deleted table of this name.
+    pub(crate) fn epoch_floor(&self) -> Option<u64> {
+        (self.floor > Timestamp::ZERO).then(|| self.floor.as_nanos() / 1_000_000)
+    }
+
+    /// For a table that accepts no id after `now`: the time before which all dates and epochs of its ids are,
+    /// and the time at which no id of it can be taken for a new one.
+    pub(crate) fn ids_end(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        let skew = self.eras().map(|era| era.settings.skew).max().unwrap_or_default();
+        let floor = Timestamp::from_millis(millis(now.after(skew)).saturating_add(1)).max(self.floor);
+        // An earlier era may have accepted ids a little after it ended.
+        let ended = |past: &Past| past.ended().after(SLACK).min(now);
+        let ends = std::iter::once(now).chain(self.past.iter().map(ended));
+        let opaque = self.eras().zip(ends).filter(|(era, _)| era.settings.formats.contains(Format::Opaque));
+        let windows = opaque.map(|(era, end)| end.after(with_clock_drift(era.settings.opaque_window)));
+        (floor, windows.fold(floor, Timestamp::max))
     }
 
     pub fn present(&self) -> &Era {
@@ -195,6 +222,7 @@ impl Table {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_varint(u64::from(self.id.0));
         out.put_bytes(self.name.as_bytes());
+        out.put_varint(self.floor.as_nanos());
         out.put_varint(1 + self.past.len() as u64);
         let untils = std::iter::once(0).chain(self.past.iter().map(|past| past.until.as_nanos()));
         for (era, until) in self.eras().zip(untils) {
@@ -205,9 +233,10 @@ impl Table {
         }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, with the stored filters.
+    /// Reads what [`encode`](Self::encode) wrote in a catalogue of this version, with the stored filters.
     pub(crate) fn restore(
         input: &mut Reader<'_>,
+        version: u8,
         budget: &Budget,
         now: Timestamp,
         filters: &impl StoredEras,
@@ -215,6 +244,7 @@ impl Table {
         let id = TableId(input.varint32()?);
         let name = input.text()?;
         check_name(name).map_err(|_| DecodeError("an invalid table name"))?;
+        let floor = if version > 1 { Timestamp::from_nanos(input.varint()?) } else { Timestamp::ZERO };
         let mut eras = Vec::new();
         let count = input.count()?;
         // Checked before any era is created: each allocates its filters.
@@ -237,7 +267,7 @@ impl Table {
             return Err(DecodeError("eras out of order").into());
         }
         let present = eras.remove(0).era;
-        Ok(Self { id, name: name.into(), present, past: eras, budget: budget.clone() })
+        Ok(Self { id, name: name.into(), present, past: eras, floor, budget: budget.clone() })
     }
 }
 

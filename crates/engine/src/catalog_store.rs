@@ -5,10 +5,11 @@
 //! dropped era, and the replay has nothing to remember of it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use jeton_core::{Catalog, SettingsError, Table, TableSettings, Timestamp, mutated};
+use jeton_core::{Catalog, SettingsError, Table, TableId, TableSettings, Timestamp, mutated, rfc3339};
 use jeton_wal::{Blob, Error as LogError};
 
 use crate::lock::lock;
@@ -32,7 +33,20 @@ pub enum TableError {
     /// The catalogue could not be stored, or there is no such table.
     #[error(transparent)]
     Refused(#[from] EngineError),
+    /// A table with prepared branches cannot be deleted: they must be able to commit.
+    #[error("branches of transactions are prepared in the table {0:?}")]
+    Prepared(String),
+    /// The name belonged to a deleted table. Until then a retry of an operation of that table could count.
+    #[error(
+        "the name {name:?} is reserved until {}, because a late retry of an operation of the deleted table could count \
+         in a new one, or because its counters are still being removed",
+        rfc3339::format_seconds(until.as_nanos() / 1_000_000)
+    )]
+    NameReserved { name: String, until: Timestamp, now: Timestamp },
 }
+
+/// While the cells of a deleted table are removed, its name is reserved for at least this long.
+const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
 
 impl From<LogError> for TableError {
     fn from(failure: LogError) -> Self {
@@ -57,8 +71,29 @@ impl<B: BlobStore> Tables<B> {
     }
 
     /// Creates a table, durably.
-    pub fn create(&self, name: &str, settings: TableSettings) -> Result<(), TableError> {
-        self.change(|catalog| Ok::<_, TableError>(Some(catalog.create(name, settings)?)))?;
+    pub fn create(&self, name: &str, settings: TableSettings, now: Timestamp) -> Result<(), TableError> {
+        self.change(|catalog| {
+            if let Some(deleted) = catalog.reservation(name, now) {
+                let (name, until) = (name.to_owned(), deleted.reserved_until.max(now.after(REMOVAL_PAUSE)));
+                return Err(TableError::NameReserved { name, until, now });
+            }
+            Ok(Some(catalog.create(name, settings, now)?))
+        })?;
+        Ok(())
+    }
+
+    /// Deletes a table, durably. Its cells are removed later. No shard may accept an operation or prepare a
+    /// branch of the table meanwhile. Returns the time until which its name is reserved.
+    pub fn delete(&self, name: &str, now: impl FnOnce() -> Timestamp) -> Result<Timestamp, TableError> {
+        let missing = || TableError::Refused(EngineError::NoSuchTable(name.into()));
+        let (_, after) = self.change(|catalog| catalog.delete(name, now()).map(Some).ok_or_else(missing))?;
+        let deleted = after.reservation(name, Timestamp::ZERO);
+        Ok(deleted.map(|deleted| deleted.reserved_until).unwrap_or_default())
+    }
+
+    /// Records, durably, that the cells of a deleted table are removed.
+    pub fn set_removed(&self, table: TableId) -> Result<(), LogError> {
+        self.change(|catalog| Ok::<_, LogError>(Some(catalog.removed(table))))?;
         Ok(())
     }
 
@@ -85,7 +120,7 @@ impl<B: BlobStore> Tables<B> {
     /// Drops the eras that have expired by the time of the log, and returns their number. Their stored
     /// filters are emptied by the next versions of the filters.
     pub fn drop_expired(&self, logged: Timestamp) -> Result<usize, LogError> {
-        let early = std::time::Duration::from_secs(if mutated!(DropErasEarly) { 600 } else { 0 });
+        let early = Duration::from_secs(if mutated!(DropErasEarly) { 600 } else { 0 });
         let without_expired = |catalog: &Catalog| {
             let changed: Vec<Table> =
                 catalog.iter().filter_map(|table| table.without_past(logged.after(early))).collect();

@@ -1,4 +1,5 @@
-//! The checkpoint thread: stores what shards have frozen, and the filters.
+//! The checkpoint thread: stores what shards have frozen, and the filters, and removes the cells of deleted
+//! tables.
 //!
 //! It retries until it succeeds. Meanwhile, on a full disk or without file handles, the memory of the shards
 //! fills and they refuse writes with the reason. When the engine closes, every wait ends, and the log
@@ -8,11 +9,11 @@ use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use jeton_core::Catalog;
 use jeton_wal::disk::Disk;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::catalog_store::Tables;
+use crate::cell_removal::{CellRemoval, RemovalStep};
 use crate::checkpointer::{CheckpointError, Checkpointer};
 use crate::health::Health;
 use crate::partition_log::{BlobStore, PartitionLog};
@@ -29,12 +30,14 @@ const PENDING_COMPACTIONS_MAX: usize = 24;
 pub(crate) struct CheckpointThread<L, V: Values, D: Disk> {
     pub checkpointer: Checkpointer<L, V, D>,
     pub values: Arc<V>,
-    pub catalog: Arc<ArcSwap<Catalog>>,
+    pub tables: Arc<Tables<L>>,
     pub shards: Vec<mpsc::WeakSender<Message>>,
     pub health: Arc<Health>,
     /// Locked shared while the stores change; a backup locks it exclusively.
     pub stores_in_use: Arc<RwLock<()>>,
     pub log_bytes: u64,
+    /// The deleted table whose cells are being removed.
+    pub removal: Option<CellRemoval>,
 }
 
 impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> {
@@ -42,15 +45,18 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
     pub fn run(mut self, jobs: &std_mpsc::Receiver<Job>) {
         let mut filters_at = 0;
         let mut checkpoint_at = 0;
+        let mut removing = false;
         loop {
-            match jobs.recv_timeout(PAUSE) {
+            match jobs.recv_timeout(if removing { Duration::ZERO } else { PAUSE }) {
                 Ok(job) => self.store(job),
                 Err(std_mpsc::RecvTimeoutError::Timeout) => {}
                 Err(std_mpsc::RecvTimeoutError::Disconnected) => return,
             }
             if self.health.closing() {
+                removing = false;
                 continue;
             }
+            removing = self.remove_cells();
             let logged = self.health.logged_bytes();
             if logged - checkpoint_at >= self.log_bytes {
                 checkpoint_at = logged;
@@ -67,7 +73,7 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
     }
 
     fn filter_bytes(&self) -> usize {
-        let catalog = self.catalog.load();
+        let catalog = self.tables.catalog().load();
         catalog.iter().flat_map(|table| table.eras()).map(|era| era.filter_bytes()).sum()
     }
 
@@ -128,7 +134,7 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
     fn store_filters(&mut self) -> bool {
         // The filters contain everything that was decided before the write begins.
         let Some(slots) = self.slots(false) else { return false };
-        let catalog = self.catalog.load_full();
+        let catalog = self.tables.catalog().load_full();
         let Some(version) = self.attempt(|it| it.write_filters(&catalog)) else { return false };
         // They may contain what was decided before the write ended. It must be durable before they are:
         // otherwise, after a crash, a retry of a lost operation would be a filter hit.
@@ -136,6 +142,51 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
             return false;
         }
         self.attempt(|it| it.commit_filters(version, &slots)).is_some()
+    }
+
+    /// Removes some cells of a deleted table. Returns whether there are more, and no reason to wait.
+    fn remove_cells(&mut self) -> bool {
+        let Some(removal) = &mut self.removal else {
+            let catalog = self.tables.catalog().load();
+            if let Some(deleted) = catalog.deleted().find(|deleted| !deleted.removed) {
+                self.removal = self.flush().map(|flushes| CellRemoval::new(deleted.id, flushes));
+            }
+            return false;
+        };
+        if self.values.pending_compactions() > PENDING_COMPACTIONS_MAX {
+            return false;
+        }
+        let step = {
+            let _in_use = self.stores_in_use.read();
+            removal.step(&*self.values)
+        };
+        let step = step.map_err(CheckpointError::from).and_then(|step| {
+            if step == RemovalStep::Done {
+                self.tables.set_removed(removal.table)?;
+            }
+            Ok(step)
+        });
+        match step {
+            Ok(RemovalStep::Waiting) => false,
+            Ok(done) => {
+                self.health.set_last_error(None);
+                self.removal.take_if(|_| done == RemovalStep::Done);
+                true
+            }
+            Err(error) => {
+                self.health.set_last_error(Some(error.to_string()));
+                false
+            }
+        }
+    }
+
+    /// Asks every shard to flush. `None` if a queue is full.
+    fn flush(&self) -> Option<Vec<oneshot::Receiver<()>>> {
+        let flush = |shard: &mpsc::WeakSender<Message>| {
+            let (reply, flushed) = oneshot::channel();
+            shard.upgrade()?.try_send(Message::Flush(reply)).ok().map(|()| flushed)
+        };
+        self.shards.iter().map(flush).collect()
     }
 
     /// Tries once, and records the error.

@@ -6,7 +6,7 @@
 //! | `jeton-respond` | sends the responses of durable batches, if shards are threads |
 //! | `jeton-log` | of the WAL: group commit |
 //! | `jeton-segments` | of the WAL: creates the next segment, removes released ones |
-//! | `jeton-checkpoint` | checkpoints ids, values and filters, then trims the log |
+//! | `jeton-checkpoint` | checkpoints ids, values and filters, trims the log, removes cells of deleted tables |
 //! | `jeton-compact` | compaction, removal of expired data |
 
 // Long file: the public API of the engine with its start and stop sequence.
@@ -20,8 +20,8 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, IdStatus, OpId, Operation, PartitionId, Secret, Table, TableSettings, Timestamp,
-    Value,
+    Catalog, Cell, Column, IdStatus, OpId, Operation, PartitionId, Secret, Table, TableId, TableSettings,
+    Timestamp, Value,
 };
 use jeton_wal::disk::RealDisk;
 use jeton_wal::{Wal, spawn_aborting};
@@ -112,6 +112,8 @@ pub struct Engine {
     pub(crate) secret: Secret,
     /// Empty once the engine is closed.
     shards: ArcSwap<Vec<ShardHandle>>,
+    /// Locked while a table is deleted.
+    deleting: Mutex<()>,
     /// Dropped to end maintenance.
     stop: Mutex<Option<std_mpsc::Sender<()>>>,
     tasks: Tasks,
@@ -163,6 +165,7 @@ impl Engine {
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
             shards: ArcSwap::default(),
+            deleting: Mutex::default(),
             stop: Mutex::default(),
             tasks: Tasks::default(),
             threads: Mutex::default(),
@@ -215,11 +218,12 @@ impl Engine {
         let checkpoints = CheckpointThread {
             checkpointer,
             values: self.stores.values.clone(),
-            catalog: self.tables.catalog().clone(),
+            tables: self.tables.clone(),
             shards: handles.iter().map(|handle| handle.queue.downgrade()).collect(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
             log_bytes: options.log_bytes,
+            removal: None,
         };
         self.spawn("jeton-checkpoint", move || run_at_low_priority(|| checkpoints.run(&job_queue)))?;
         let (stop, stopped) = std_mpsc::channel();
@@ -285,8 +289,46 @@ impl Engine {
 
     /// Creates a table, durably.
     pub fn create_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
-        self.tables.create(name, settings)?;
+        self.tables.create(name, settings, self.now())?;
         Ok(self.table(name)?)
+    }
+
+    /// Deletes a table, durably. Operations that arrive meanwhile are refused. The cells are removed in the
+    /// background. Fails if a branch is prepared in the table. Returns the time until which the name is
+    /// reserved. Blocks.
+    pub fn delete_table(&self, name: &str) -> Result<Timestamp, TableError> {
+        let _one_at_a_time = lock(&self.deleting);
+        let table = self.table(name)?.id;
+        let deleted = if self.set_closed(table, true)? {
+            Err(TableError::Prepared(name.into()))
+        } else {
+            self.tables.delete(name, || self.now())
+        };
+        // Opened after an error too: the WAL has not stored the catalogue, or has failed and takes no write.
+        self.set_closed(table, false)?;
+        deleted
+    }
+
+    /// Closes or opens a table in all shards. Returns whether branches are prepared in it.
+    fn set_closed(&self, table: TableId, closed: bool) -> Result<bool, EngineError> {
+        let shards = self.shards.load_full();
+        if shards.is_empty() {
+            return Err(EngineError::Closed);
+        }
+        let mut replies = Vec::new();
+        for shard in shards.iter() {
+            let (reply, prepared) = oneshot::channel();
+            let sent = block_on(shard.queue.send(Message::SetClosed { table, closed, reply }));
+            sent.map_err(|_| EngineError::Closed)?;
+            replies.push(prepared);
+        }
+        // A shard runs until all its senders are dropped.
+        drop(shards);
+        let mut any = false;
+        for prepared in replies {
+            any |= block_on(prepared).map_err(|_| EngineError::Closed)?;
+        }
+        Ok(any)
     }
 
     /// Changes the settings of a table, durably. Every guarantee given before is kept.

@@ -223,7 +223,7 @@ impl<B: BlobStore, N: Iterator<Item = String>> io::Read for Pieces<'_, B, N> {
 mod tests {
     use std::io::Read;
 
-    use jeton_core::TableSettings;
+    use jeton_core::{TableSettings, Timestamp};
     use jeton_wal::Wal;
     use jeton_wal::disk::FaultDisk;
 
@@ -232,7 +232,7 @@ mod tests {
     const PIECE: usize = 40;
 
     fn catalog() -> Catalog {
-        Catalog::default().create("t", TableSettings::default()).unwrap()
+        Catalog::default().create("t", TableSettings::default(), Timestamp::ZERO).unwrap()
     }
 
     fn blobs() -> Wal<FaultDisk> {

@@ -8,6 +8,7 @@ mod backup;
 mod branches;
 mod cache;
 mod catalog_store;
+mod cell_removal;
 mod checkpoint_thread;
 mod checkpointer;
 mod clock;

@@ -151,7 +151,7 @@ mod tests {
             let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
             let tables = Tables::new(blobs.clone(), Arc::default(), 0);
             for (name, hours) in [("one", 1), ("two", 2), ("three", 3)] {
-                tables.create(name, settings(3_600 * hours)).unwrap();
+                tables.create(name, settings(3_600 * hours), Timestamp::ZERO).unwrap();
                 tables.alter(name, settings(60), || Timestamp::from_secs(START), Timestamp::ZERO).unwrap();
             }
             let maintenance = Maintenance {

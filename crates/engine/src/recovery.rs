@@ -261,7 +261,7 @@ pub struct Recovered<V, D: Disk> {
     /// The shards; partition p belongs to number p modulo their count.
     pub shards: Vec<Shard<V, D>>,
     pub replayed: Replayed,
-    /// The latest time in the log.
+    /// The latest time in the log and the catalogue.
     pub logged: Timestamp,
 }
 
@@ -307,7 +307,7 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
         Ok(())
     })?;
     shards.iter_mut().try_for_each(|shard| shard.finish_replay(catalog))?;
-    let logged = shards.iter().map(Shard::time).max().unwrap_or(Timestamp::ZERO);
+    let logged = shards.iter().map(Shard::time).max().unwrap_or_default().max(catalog.time());
     Ok(Recovered { shards, replayed, logged })
 }
 
@@ -356,7 +356,7 @@ mod tests {
             partition.advance(STEP).unwrap();
         }
         let mut shard = Shard::new(secret(), vec![partition], stores, 1 << 20, 1 << 20);
-        let catalog = Catalog::default().create("t", TableSettings::default()).unwrap();
+        let catalog = Catalog::default().create("t", TableSettings::default(), Timestamp::ZERO).unwrap();
         shard.replay(&catalog, (Location::default(), cell().partition(), 1), &bytes, true)?;
         shard.finish_replay(&catalog)?;
         Ok(shard.cell_bytes().0)

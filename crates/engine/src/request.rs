@@ -72,6 +72,13 @@ impl Request {
         Self::Apply { operation, hashes, bytes_max }
     }
 
+    /// Names the principal that sends the request, by a hash that is not 0.
+    pub fn set_principal(&mut self, hash: u64) {
+        if let Self::Apply { hashes, .. } = self {
+            hashes.principal = hash;
+        }
+    }
+
     pub fn operation(&self) -> Option<&Operation> {
         match self {
             Self::Apply { operation, .. } => Some(operation),

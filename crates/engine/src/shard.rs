@@ -14,9 +14,9 @@ mod memory;
 mod replay;
 
 use jeton_core::{
-    BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, Hashes, IdKey, IdStatus,
+    Addition, BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, Hashes, IdKey, IdStatus,
     LogPosition, OpId, Operation, OperationDecision, Partition, PartitionId, ReplayError, Secret,
-    StateReader, Table, Timestamp, Verdict, limits, log_entry, mutated,
+    StateReader, Table, TableId, Timestamp, Verdict, limits, log_entry, mutated,
 };
 use jeton_wal::disk::Disk;
 use jeton_wal::{Batch, Slot};
@@ -53,6 +53,8 @@ pub struct Shard<V, D: Disk> {
     /// The batch being decided.
     batch: u64,
     durable: u64,
+    /// Tables that are about to be deleted.
+    closed: Vec<TableId>,
     /// Maximum bytes of a log entry.
     entry_bytes_max: usize,
     freezing: Option<FrozenValues>,
@@ -102,6 +104,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             memory,
             batch: 1,
             durable: 0,
+            closed: Vec::new(),
             entry_bytes_max,
             freezing: None,
             scratch: Vec::new(),
@@ -124,6 +127,20 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     fn owned(&self) -> impl Iterator<Item = &Owned> {
         self.partitions.iter().flatten()
+    }
+
+    /// Refuses operations and new branches of a table, or accepts them again. Returns whether branches are
+    /// prepared in it.
+    pub fn set_closed(&mut self, table: TableId, closed: bool) -> bool {
+        self.closed.retain(|other| *other != table);
+        if closed {
+            self.closed.push(table);
+        }
+        let mut partitions = self.partitions.iter_mut().flatten();
+        partitions.any(|owned| {
+            let mut prepared = owned.partition.branches().iter();
+            prepared.any(|one| one.branch.additions().iter().any(|one| one.cell.table() == table))
+        })
     }
 
     /// The last decided slot of each partition.
@@ -189,10 +206,12 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         (needs_batch, Response::Branch(reply))
                     }
                     Request::Apply { operation, hashes, .. } => {
-                        let Some(table) = catalog.get(operation.table()) else {
-                            let refusal = EngineError::NoSuchTable(operation.table().to_string());
-                            respond(ticket, 0, Response::Applied(Err(refusal)));
-                            continue;
+                        let table = match writable(catalog, &self.closed, operation.table()) {
+                            Ok(table) => table,
+                            Err(refusal) => {
+                                respond(ticket, 0, Response::Applied(Err(refusal)));
+                                continue;
+                            }
                         };
                         let owned = owned(&mut self.partitions, id);
                         let partition = &mut owned.partition;
@@ -209,7 +228,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                             let memory = &mut self.memory;
                             follows(partition.apply(table, operation, *hashes, decision, memory));
                             if matches!(operation.id(), Some(OpId::Sequenced { .. })) {
-                                partition.sessions().evict_for(table.id);
+                                partition.sessions().evict_for((table.id, hashes.principal));
                             }
                         }
                         // Neither filter nor session knows the batch of an id: use the latest of the
@@ -281,10 +300,12 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     fn read(&mut self, catalog: &Catalog, cell: &Cell, now: Timestamp) -> (u64, Response) {
+        let Some(table) = catalog.get(cell.table()) else {
+            return (0, Response::Read(Err(EngineError::NoSuchTable(cell.table().to_string()))));
+        };
         let now = self.time_in(cell.partition(), now);
         let value = self.memory.value(cell).map(|value| value?.at(now));
-        let relaxed =
-            catalog.get(cell.table()).is_some_and(|table| table.settings().durability == Durability::Relaxed);
+        let relaxed = table.settings().durability == Durability::Relaxed;
         let at_once = relaxed || mutated!(ReadBeforeDurable);
         (if at_once { 0 } else { self.memory.needs_batch }, Response::Read(value))
     }
@@ -325,9 +346,9 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
         let verdict = match what {
             BranchRequest::Prepare(branch) => {
-                let unknown = branch.additions().iter().find(|one| catalog.get(one.cell.table()).is_none());
-                if let Some(one) = unknown {
-                    return (0, Err(EngineError::NoSuchTable(one.cell.table().to_string())));
+                let closed = |one: &Addition| writable(catalog, &self.closed, one.cell.table()).err();
+                if let Some(refusal) = branch.additions().iter().find_map(closed) {
+                    return (0, Err(refusal));
                 }
                 partition.decide_prepare(step, branch, key, &mut self.memory)
             }
@@ -396,6 +417,12 @@ impl<V: Values, D: Disk> Shard<V, D> {
         assert!(batch < self.batch && batch >= self.durable, "batch {batch} is not in flight");
         self.durable = batch;
     }
+}
+
+/// The table, unless it does not exist or is about to be deleted.
+fn writable<'a>(catalog: &'a Catalog, closed: &[TableId], id: TableId) -> Result<&'a Table, EngineError> {
+    let Some(table) = catalog.get(id) else { return Err(EngineError::NoSuchTable(id.to_string())) };
+    if closed.contains(&id) { Err(EngineError::Busy("the table is being deleted")) } else { Ok(table) }
 }
 
 fn owned(partitions: &mut [Option<Owned>], id: PartitionId) -> &mut Owned {

@@ -19,7 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use jeton_core::{Catalog, Timestamp, mutated};
+use jeton_core::{Catalog, TableId, Timestamp, mutated};
 use jeton_wal::disk::Disk;
 use jeton_wal::{Error as LogError, Reservation};
 use tokio::sync::{mpsc, oneshot};
@@ -77,6 +77,13 @@ pub enum Message {
     },
     /// The reply is sent when the value store contains everything decided so far.
     Flush(oneshot::Sender<()>),
+    /// Refuses operations and new branches of a table, or accepts them again. The reply is whether branches
+    /// are prepared in it.
+    SetClosed {
+        table: TableId,
+        closed: bool,
+        reply: oneshot::Sender<bool>,
+    },
 }
 
 /// A part of a checkpoint that a shard hands to the checkpoint thread.
@@ -216,6 +223,9 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 queues.backlog.push_back(PendingBatch::many(requests, reply));
             }
             Message::Flush(reply) => queues.flush_next.push(reply),
+            Message::SetClosed { table, closed, reply } => {
+                let _caller_gone = reply.send(self.shard.set_closed(table, closed));
+            }
             Message::IdsStored(freeze) => {
                 self.shard.ids_stored(freeze);
                 queues.storing_ids = false;
@@ -418,7 +428,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             return;
         }
         queues.flushing.append(&mut queues.flush_next);
-        self.shard.freeze_values(self.time.now());
+        self.shard.freeze_values(&self.catalog.load(), self.time.now());
     }
 
     /// Copies some of the frozen cells. Once all are copied and durable, they are stored.
@@ -486,7 +496,7 @@ mod tests {
         let time = StoreTime::begin(SystemClock::default(), Timestamp::ZERO, options.clock_ahead_max);
         let time = Arc::new(time.unwrap());
         let found = find(&*log, &stores, &note, options.memory_max, || [7; 16]).unwrap();
-        let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());
+        let catalog = Arc::new(found.catalog.create("t", TableSettings::default(), Timestamp::ZERO).unwrap());
         let known = (found.secret, found.partitions, &found.positions);
         let Recovered { mut shards, logged, .. } =
             replay_log(&*log, &stores, &catalog, known, &options).unwrap();

@@ -17,7 +17,7 @@ use jeton_engine::{Request, Response, StoredFilters, Watermarks};
 fn filters_of_expired_eras_are_dropped() {
     let scenario = Scenario::new();
     let (tables, mut shard) = scenario.start();
-    tables.create("t", settings(10 * MINUTE)).unwrap();
+    tables.create("t", settings(10 * MINUTE), at(0)).unwrap();
     assert!(scenario.add(&mut shard, &tables, "of era 1", at(0)));
     let mut filters = StoredFilters::default();
     let mut store = |tables: &Tables<Wal<FaultDisk>>| {
@@ -59,7 +59,7 @@ fn filters_of_expired_eras_are_dropped() {
 fn an_entry_of_a_just_dropped_era_is_replayed() {
     let scenario = Scenario::new();
     let (tables, mut shard) = scenario.start();
-    tables.create("t", settings(MINUTE)).unwrap();
+    tables.create("t", settings(MINUTE), at(0)).unwrap();
     let before = Tables::new(
         Arc::new(Wal::open(FaultDisk::new(), jeton_wal::Options::small(64 << 10)).unwrap()),
         tables.catalog().load_full(),
@@ -80,7 +80,7 @@ fn an_entry_of_a_just_dropped_era_is_replayed() {
 fn restored_filters_ignore_the_wall_clock() {
     let scenario = Scenario::new();
     let (tables, mut shard) = scenario.start();
-    tables.create("t", settings(10 * MINUTE)).unwrap();
+    tables.create("t", settings(10 * MINUTE), at(0)).unwrap();
     assert!(scenario.add(&mut shard, &tables, "known", at(0)));
     scenario.store(&mut shard, &tables, at(0));
     // Whatever the clock says during the start, only the time of the first operation counts.

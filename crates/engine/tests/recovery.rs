@@ -165,7 +165,7 @@ fn replay_fails(entries: &[Vec<u8>]) -> String {
     let scenario = Scenario::new();
     let (tables, _) = scenario.start();
     let formats = Formats::only(Format::Opaque).and(Format::Sequenced);
-    tables.create("t", TableSettings { formats, ..TableSettings::default() }).unwrap();
+    tables.create("t", TableSettings { formats, ..TableSettings::default() }, Timestamp::ZERO).unwrap();
     let mut batch = Batch::new();
     for (bytes, slot) in entries.iter().zip(1..) {
         batch.push(LogId(cell_of("row").partition().0), Slot(slot), bytes);

@@ -1,5 +1,6 @@
 //! The service shared by both protocols.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -240,7 +241,13 @@ impl Service {
     }
 
     /// Submits requests of a client, except those that exceed the counter quota of the client.
-    pub async fn submit_as(&self, auth: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
+    pub async fn submit_as(&self, auth: &AuthContext, mut requests: Vec<Request>) -> Vec<Response> {
+        if let Some(name) = auth.name() {
+            let mut hasher = DefaultHasher::new();
+            name.hash(&mut hasher);
+            let principal = hasher.finish().max(1);
+            requests.iter_mut().for_each(|request| request.set_principal(principal));
+        }
         if !auth.is_limited(Quota::Counters) {
             return self.submit_prehashed(requests).await;
         }

@@ -158,7 +158,7 @@ impl SimProcess {
         let done = if known {
             self.tables.alter(name, settings, || self.time.now(), self.health.logged_time())
         } else {
-            self.tables.create(name, settings)
+            self.tables.create(name, settings, self.time.now())
         };
         done.map_err(|error| match error {
             TableError::Settings(error) => SetTableError::Settings(error),

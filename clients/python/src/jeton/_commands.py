@@ -28,7 +28,8 @@ class Status(str, enum.Enum):
     APPLIED = "applied"
     #: A bound refused it; the server stores the refusal under its id.
     REFUSED = "refused"
-    #: The filter of a probabilistic table contains its id: it did not take effect now.
+    #: The filter of a probabilistic table contains its id: it did not take effect now. Not final: a later retry
+    #: may be `APPLIED`.
     PROBABLY_SEEN = "probably-seen"
 
 

@@ -139,6 +139,8 @@ pub fn problem_of(status: u16, body: &str) -> anyhow::Error {
                 .into()
         }
         (_, "id-invalid") => "create an id with jeton id".into(),
+        (_, "name-reserved") => "wait, or choose another name".into(),
+        (_, "held") => "wait for the transaction; an operator lists them with jeton tx list".into(),
         (_, "id-mismatch") => "use a new id for a new transaction; the old id has its result".into(),
         (_, "id-expired") => "nothing was executed now; check the databases for an earlier execution".into(),
         (_, "id-from-future") => "set the clock of the machine that creates ids".into(),

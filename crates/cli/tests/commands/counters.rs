@@ -1,6 +1,6 @@
 //! `jeton add`, `get`, `watch` and `table`.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::sync::mpsc;
 
@@ -38,7 +38,10 @@ fn an_id_counts_once_and_every_status_is_printed() {
     assert_eq!(server.must(&["add", "clicks/home", "5", ID, &first]), "5 replayed");
     assert_eq!(server.must(&["add", "clicks/home", "-2"]), "3 applied");
     assert_eq!(server.must(&["get", "clicks/home"]), "3");
-    assert_eq!(server.must(&["get", "clicks/home", "clicks/none"]), "clicks/home 3\nclicks/none 0");
+    assert_eq!(
+        server.must(&["get", "clicks/home", "clicks/none", "--default", "-1"]),
+        "clicks/home 3\nclicks/none -1"
+    );
 
     let run = server.run(&["add", "clicks/home", "6", ID, &first]);
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""));
@@ -53,9 +56,6 @@ fn an_id_counts_once_and_every_status_is_printed() {
         (&json["value"], &json["status"], &json["key"]),
         (&7.into(), &"applied".into(), &"clicks/home".into())
     );
-    let json: serde_json::Value =
-        serde_json::from_str(&server.must(&["get", "clicks/none", "--json"])).unwrap();
-    assert_eq!((&json["value"], &json["exists"]), (&0.into(), &false.into()));
 
     for (arguments, words) in [
         (&["add", "nowhere/x"][..], "the table does not exist"),
@@ -68,6 +68,69 @@ fn an_id_counts_once_and_every_status_is_printed() {
     ] {
         server.run(arguments).fails(&[words, "fix: "]);
     }
+}
+
+#[test]
+fn get_distinguishes_zero_from_no_counter() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!(server.must(&["add", "zero", "0"]), "0 applied");
+    assert_eq!(server.must(&["get", "zero"]), "0");
+    for (arguments, out) in
+        [(&["get", "nosuch"][..], "(none)\n"), (&["get", "zero", "nosuch"], "zero 0\nnosuch (none)\n")]
+    {
+        let run = server.run(arguments);
+        assert_eq!((run.code, run.out.as_str()), (Some(1), out));
+        has(&run.err, &["no such counter: nosuch", "fix: ", "--default 0"]);
+    }
+    assert_eq!(server.must(&["get", "nosuch", "--default", "0"]), "0");
+    let run = server.run(&["get", "nosuch", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.code, &json["value"], &json["exists"]), (Some(1), &().into(), &false.into()));
+    let json = server.must(&["get", "nosuch", "--json", "--default", "7"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["value"], &json["exists"]), (&7.into(), &false.into()));
+}
+
+#[test]
+fn a_table_is_deleted_after_its_name_is_given_again() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    server.must(&["table", "create", "clicks"]);
+    server.must(&["add", "clicks/home", "5"]);
+    let answer = |answer: &str| {
+        let mut child = command(&["table", "delete", "clicks", "--http", &server.http()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        let done = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (done.status.code(), text(done.stdout), text(done.stderr))
+    };
+    for other in ["", "y\n", "click\n"] {
+        let (code, out, err) = answer(other);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        has(&err, &["The table clicks has 1 counters", "nothing was deleted", "--yes"]);
+    }
+    assert_eq!(server.must(&["get", "clicks/home"]), "5");
+    let (code, out, err) = answer("clicks\n");
+    assert_eq!(code, Some(0), "{err}");
+    has(&out, &["clicks is deleted", "can be used again from 20"]);
+    server.run(&["get", "clicks/home"]).fails(&["the table does not exist"]);
+    server
+        .run(&["table", "create", "clicks"])
+        .fails(&["The name belonged to a deleted table", "reserved until"]);
+    server.run(&["table", "delete", "clicks"]).fails(&["does not exist"]);
+    server.run(&["table", "delete", "default", "--yes"]).fails(&["default table"]);
+
+    server.must(&["table", "create", "views"]);
+    let json = server.must(&["table", "delete", "views", "--yes", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["name"], "views");
+    assert_eq!(server.must(&["table", "list"]).lines().count(), 2, "a heading and the default table");
 }
 
 #[test]

@@ -11,6 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &["table", "set"],
     &["table", "show"],
     &["table", "list"],
+    &["table", "delete"],
     &["tx", "run"],
     &["tx", "list"],
     &["tx", "show"],
@@ -34,6 +35,18 @@ fn every_command_has_help() {
         let run = jeton(&[command, &["--help"][..]].concat());
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{command:?}");
         assert!(run.out.contains(&format!("Usage: jeton {}", command.join(" "))), "{}", run.out);
+    }
+}
+
+/// Each line of a list of commands begins with a name and says what the command does.
+#[test]
+fn every_command_is_described_in_the_list() {
+    for group in [&[][..], &["table"], &["token"], &["tx"]] {
+        let help = jeton(&[group, &["--help"][..]].concat()).out;
+        let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
+        for line in list.trim().lines() {
+            assert!(line.split_whitespace().count() > 2, "{group:?}: {line}");
+        }
     }
 }
 

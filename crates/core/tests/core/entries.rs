@@ -377,9 +377,10 @@ fn two_tables() -> Catalog {
         expected_ids: 300,
         memory_cap: 1 << 20,
     };
-    let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
+    let catalog = Catalog::default().create("clicks", TableSettings::default(), Timestamp::ZERO).unwrap();
     let changed = catalog.get(TABLE).unwrap().change(settings.clone(), at(0)).unwrap();
-    catalog.replaced(changed).create("views", settings).unwrap()
+    let catalog = catalog.replaced(changed).create("views", settings.clone(), at(0)).unwrap();
+    catalog.create("gone", settings, at(0)).unwrap().delete("gone", at(0)).unwrap()
 }
 
 #[test]
@@ -387,7 +388,7 @@ fn catalogue_encoding_is_stable_and_round_trips() {
     let catalog = two_tables();
     assert_eq!(
         hex(&catalog.encode()),
-        "01020106636c69636b73020280e0e2b5a2a3e7cb17002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040010080e09ec0ebf5facb17028080bc8ac9d21380e0a596bb1180b09dc2df018080a4c9ffc18901000000904e808080800402057669657773010100002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040"
+        "02000003020106636c69636b7300020280e0e2b5a2a3e7cb17002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040010080e09ec0ebf5facb17028080bc8ac9d21380e0a596bb1180b09dc2df018080a4c9ffc18901000000904e80808080040205766965777300010100002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac028080400104676f6e650398fff5b2e39fe7cb178089a2b2e39fe7cb1700"
     );
     let bytes = catalog.encode();
     let read = Catalog::decode(&bytes).unwrap();
@@ -403,22 +404,27 @@ fn catalogue_encoding_is_stable_and_round_trips() {
     for len in 0..bytes.len() {
         assert!(Catalog::decode(&bytes[..len]).is_err(), "{len} bytes");
     }
-    // Version, tables, number, name, and then the number of the first era, which is 2.
+    // Version, two times, the last number, tables, number, name, floor, eras, and then the number of the
+    // first era, which is 2.
     let mut unsorted = bytes;
-    assert_eq!(unsorted[11], 2);
-    unsorted[11] = 1;
+    assert_eq!(unsorted[15], 2);
+    unsorted[15] = 1;
     assert!(Catalog::decode(&unsorted).is_err(), "two eras of one number");
 }
 
 #[test]
 fn table_names_and_numbers_are_unique() {
-    let catalog = Catalog::default().create("clicks", settings()).unwrap();
-    assert_eq!(catalog.create("clicks", settings()).unwrap_err().setting, "table");
+    let catalog = Catalog::default().create("clicks", settings(), Timestamp::ZERO).unwrap();
+    assert_eq!(catalog.create("clicks", settings(), Timestamp::ZERO).unwrap_err().setting, "table");
     for name in ["", "Clicks", "a b", "-a", ".a", "a/b", "\u{e9}", &"a".repeat(65)] {
-        assert_eq!(catalog.create(name, settings()).unwrap_err().setting, "table", "{name:?}");
+        assert_eq!(
+            catalog.create(name, settings(), Timestamp::ZERO).unwrap_err().setting,
+            "table",
+            "{name:?}"
+        );
     }
     for name in ["a", "0", "a.b_c-d", &"a".repeat(64)] {
-        assert!(catalog.create(name, settings()).is_ok(), "{name:?}");
+        assert!(catalog.create(name, settings(), Timestamp::ZERO).is_ok(), "{name:?}");
     }
     assert!(catalog.get(TableId(0)).is_none() && catalog.get(TableId(2)).is_none());
     assert!(catalog.find("views").is_none());

@@ -7,6 +7,7 @@ mod branches;
 mod changes;
 mod common;
 mod corpus;
+mod deleted_tables;
 mod entries;
 mod eras;
 mod ids;

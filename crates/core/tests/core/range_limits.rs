@@ -73,9 +73,10 @@ fn a_short_era_at_the_end_of_time_counts() {
 
 /// The bytes of a catalogue with one table, before and after the number of its first era.
 fn catalogue() -> (Vec<u8>, Vec<u8>) {
-    let bytes = Catalog::default().create("clicks", settings()).unwrap().encode();
-    // Version, tables, number, name; then eras, and the number of the first.
-    let eras = 3 + 1 + "clicks".len();
+    let bytes = Catalog::default().create("clicks", settings(), Timestamp::ZERO).unwrap().encode();
+    // Version, two times, the last number, tables, number, name, floor; then eras, and the number of the
+    // first.
+    let eras = 7 + 1 + "clicks".len();
     assert_eq!(bytes[eras..eras + 2], [1, 1]);
     (bytes[..eras].to_vec(), bytes[eras + 2..].to_vec())
 }
@@ -95,7 +96,8 @@ fn the_last_era_refuses_a_change() {
 #[test]
 fn too_many_eras_or_tables_are_refused_early() {
     let mut no_tables = Catalog::default().encode();
-    no_tables.pop();
+    // The numbers of tables and of deleted tables.
+    no_tables.truncate(no_tables.len() - 2);
     for (mut bytes, count) in [(catalogue().0, ERAS_MAX + 1), (no_tables, TABLES_MAX + 1)] {
         bytes.put_varint(count as u64);
         bytes.extend_from_slice(&[0; 2 * TABLES_MAX]);

@@ -153,7 +153,7 @@ fn entry_of_a_log(data: &[u8]) {
     let Some(first) = items.iter().find_map(partition_of) else { return };
     let filters = TableSettings { expected_ids: 100, memory_cap: 1 << 22, ..TableSettings::default() };
     let settings = TableSettings { formats: every_format(), ..filters };
-    let catalog = Catalog::default().create("clicks", settings).expect("a table");
+    let catalog = Catalog::default().create("clicks", settings, Timestamp::ZERO).expect("a table");
     let mut partition = Partition::new(first);
     let mut store = Store::default();
     partition.advance(step).expect("slot 1 of an empty partition");

@@ -43,7 +43,8 @@ fn decide(folder: &Path, memory: Memory) -> Vec<f64> {
     let partitions = PartitionId::all().map(Partition::new).collect();
     let mut shard = Shard::new(secret, partitions, stores, 128 << 20, 1 << 20);
     let settings = TableSettings { expected_ids: 200_000_000, ..TableSettings::default() };
-    let catalog = Catalog::default().create("bench", memory.settings(settings)).expect("a table");
+    let catalog =
+        Catalog::default().create("bench", memory.settings(settings), Timestamp::ZERO).expect("a table");
     let table = catalog.find("bench").expect("it was made").id;
     let cell = |counter: u64| {
         let row = format!("counter-{counter:08}");

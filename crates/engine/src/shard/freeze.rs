@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_core::{Timestamp, mutated};
+use jeton_core::{Catalog, Timestamp, mutated};
 use jeton_wal::disk::Disk;
 
 use super::{Shard, Slots};
@@ -60,12 +60,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// Freezes what the value store lacks. [`copy_values`](Self::copy_values) hands it out.
-    pub fn freeze_values(&mut self, now: Timestamp) {
+    pub fn freeze_values(&mut self, catalog: &Catalog, now: Timestamp) {
         assert!(self.freezing.is_none(), "one freeze at a time");
         let mut rows = Rows::default();
         let freeze = self.memory.cache.freeze();
         for owned in self.partitions.iter_mut().flatten() {
             let id = owned.partition.id();
+            owned.partition.sessions().forget_deleted(|table| catalog.was_deleted(table));
             let sessions = owned.partition.sessions().take_changed();
             // The partition's row holds the floor of expired sessions, so it is stored together with their
             // removal.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jeton_core::codec::Reader;
-use jeton_core::{Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Value, mutated};
+use jeton_core::{Catalog, Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Value, mutated};
 use jeton_wal::disk::Disk;
 
 use crate::cache::Cache;
@@ -90,15 +90,19 @@ impl<V: Values, D: Disk> StateWriter for Memory<V, D> {
     }
 }
 
-/// Receives replayed effects: they are durable, and the index may contain them already.
+/// Receives replayed effects: they are durable, and the index may contain them already. The cells of deleted
+/// tables are dropped, because their rows may be removed already.
 pub(super) struct ReplayWriter<'a, V, D: Disk> {
+    pub(super) catalog: &'a Catalog,
     pub(super) memory: &'a mut Memory<V, D>,
     pub(super) index_has: bool,
 }
 
 impl<V: Values, D: Disk> StateWriter for ReplayWriter<'_, V, D> {
     fn store(&mut self, cell: &Cell, value: Option<Value>) {
-        self.memory.cache.put(cell, value, 0);
+        if !self.catalog.was_deleted(cell.table()) {
+            self.memory.cache.put(cell, value, 0);
+        }
     }
 
     fn record(&mut self, key: IdKey, generation: Generation, record: DedupRecord) {

@@ -111,7 +111,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 (LogItem::Operation(..), None) => unreachable!("operations are hashed"),
                 (LogItem::Branch(branch_step), _) => {
                     let key = self.secret.branch_key(branch_step.name()).in_partition(id);
-                    let mut writer = ReplayWriter { memory: &mut self.memory, index_has };
+                    let mut writer = ReplayWriter { catalog, memory: &mut self.memory, index_has };
                     if new {
                         let applied = owned.partition.apply_branch(&branch_step, key, &mut writer);
                         applied.map_err(|error| place(&error))?;
@@ -121,6 +121,9 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     continue;
                 }
             };
+            if catalog.was_deleted(operation.table()) {
+                continue;
+            }
             let table = catalog
                 .get(operation.table())
                 .ok_or_else(|| place(&format_args!("{} is not in the catalogue", operation.table())))?;
@@ -132,12 +135,12 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         RecomputeError::Contradicted => place(&error),
                         RecomputeError::Read(why) => RecoveryError::Unread { partition: id.0, slot, why },
                     })?;
-                    let mut writer = ReplayWriter { memory: &mut self.memory, index_has };
+                    let mut writer = ReplayWriter { catalog, memory: &mut self.memory, index_has };
                     let applied = owned.partition.apply(table, &operation, hashes, &decision, &mut writer);
                     applied.map_err(|error| place(&error))?;
                 }
             } else if !mutated!(ReplaySkipsFilter) {
-                let mut writer = ReplayWriter { memory: &mut self.memory, index_has };
+                let mut writer = ReplayWriter { catalog, memory: &mut self.memory, index_has };
                 restore_dedup(table, &operation, hashes, &decision, step.time, &mut writer)
                     .map_err(|error| place(&error))?;
             }

@@ -106,7 +106,7 @@ impl Scenario {
         let none = (CheckpointPositions::default(), StoredFilters::default());
         let mut checkpointer = Checkpointer::new(self.log.clone(), self.stores.clone(), none, 1 << 20);
         checkpointer.store_ids(&shard.freeze_ids()).unwrap();
-        shard.freeze_values(now);
+        shard.freeze_values(&tables.catalog().load(), now);
         checkpointer.store_values(&mut shard.copy_values(1_000).unwrap()).unwrap();
         let version = checkpointer.write_filters(&tables.catalog().load()).unwrap();
         checkpointer.commit_filters(version, &shard.slots()).unwrap();

@@ -1,18 +1,23 @@
 //! The process that is killed: reads requests from stdin, one a line, and prints the responses.
 //!
 //! The response to `add <number> <row> <delta> <id>` is
-//! `<number> fresh|replayed <applied> <value> <slot> <milliseconds>`, `<number> busy` or
-//! `<number> refused <why>`; to `get <number> <row>` it is `<number> value <value>`, and to
-//! `known <number> <row> <id>` it is `<number> known|lost`.
+//! `<number> fresh|replayed <applied> <value> <slot> <milliseconds>`, `<number> busy`,
+//! `<number> probably-seen` or `<number> refused <why>`; to `get <number> <row>` it is
+//! `<number> value <value>`; to `known <number> <row> <id>` it is `<number> known|lost`; to `create`, `delete`
+//! and `find`, which concern the table, it is `done` or `no`.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use std::time::Duration;
+
 use futures_executor::block_on;
-use jeton_core::{Change, Column, Durability, Format, Formats, IdStatus, Operation, TableSettings, Value};
-use jeton_engine::{Engine, EngineError, OperationOutcome};
+use jeton_core::{
+    Change, Column, Durability, Format, Formats, IdStatus, Mode, Operation, TableSettings, Value,
+};
+use jeton_engine::{Engine, EngineError, OperationOutcome, TableError};
 
 use crate::common::tiny;
 
@@ -20,16 +25,31 @@ fn formats() -> Formats {
     Formats::only(Format::Uuid7).and(Format::Opaque).and(Format::Sequenced)
 }
 
-pub fn serve(folder: &Path, shards: usize, durability: Durability) {
+/// The share of new ids that the probabilistic table may drop.
+pub const TARGET: f64 = 0.01;
+
+/// The settings of a table in a scenario of `main.rs`.
+fn settings(scenario: &str) -> TableSettings {
+    let exact = TableSettings { formats: formats(), ..TableSettings::default() };
+    match scenario {
+        "exact" => exact,
+        "relaxed" => TableSettings { durability: Durability::Relaxed, ..exact },
+        "probabilistic" => TableSettings { mode: Mode::Probabilistic { target: TARGET }, ..exact },
+        // The name is reserved briefly.
+        "deleted" => {
+            let brief = Duration::from_millis(20);
+            TableSettings { opaque_window: brief, skew: brief, ..exact }
+        }
+        other => panic!("the scenario {other} is unknown"),
+    }
+}
+
+pub fn serve(folder: &Path, shards: usize, scenario: &str) {
     // With these limits a second suffices to reuse segments, store filters and ids, and merge runs.
     let engine = Arc::new(Engine::open(folder, tiny(shards)).expect("it opens after a crash"));
-    let table = engine
-        .table("t")
-        .or_else(|_| {
-            let settings = TableSettings { formats: formats(), durability, ..TableSettings::default() };
-            engine.create_table("t", settings)
-        })
-        .expect("a table");
+    if scenario != "deleted" && engine.table("t").is_err() {
+        engine.create_table("t", settings(scenario)).expect("a table");
+    }
     println!("ready {}", engine.stats().replayed_entries);
     // Another thread awaits the responses, so that many requests are in flight.
     type Line = std::pin::Pin<Box<dyn Future<Output = String> + Send>>;
@@ -46,7 +66,10 @@ pub fn serve(folder: &Path, shards: usize, durability: Durability) {
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("the parent writes lines");
         let words: Vec<&str> = line.split(' ').collect();
-        let cell = |row: &str| engine.cell(&table, row.as_bytes(), &Column::unnamed()).expect("a cell");
+        let cell = |row: &str| {
+            let table = engine.table("t").expect("the parent created it");
+            engine.cell(&table, row.as_bytes(), &Column::unnamed()).expect("a cell")
+        };
         let response: Line = match words[..] {
             ["add", number, row, delta, id] => {
                 let id = formats().parse(id).expect("an id");
@@ -76,6 +99,13 @@ pub fn serve(folder: &Path, shards: usize, durability: Durability) {
                     }
                 })
             }
+            ["find"] => said(engine.table("t").is_ok()),
+            ["create"] => said(match engine.create_table("t", settings(scenario)) {
+                Ok(_) => true,
+                Err(TableError::NameReserved { .. }) => false,
+                Err(error) => panic!("{error}"),
+            }),
+            ["delete"] => said(engine.delete_table("t").is_ok()),
             _ => panic!("not a request: {line}"),
         };
         if lines.send(response).is_err() {
@@ -86,11 +116,15 @@ pub fn serve(folder: &Path, shards: usize, durability: Durability) {
     printer.join().expect("the printer ends");
 }
 
+fn said(done: bool) -> std::pin::Pin<Box<dyn Future<Output = String> + Send>> {
+    Box::pin(std::future::ready(if done { "done" } else { "no" }.to_owned()))
+}
+
 fn response_line(number: &str, outcome: Result<OperationOutcome, EngineError>) -> String {
     let (kind, result) = match outcome {
         Ok(OperationOutcome::Fresh(result)) => ("fresh", result),
         Ok(OperationOutcome::Replayed(result)) => ("replayed", result),
-        Ok(OperationOutcome::ProbablySeen) => panic!("the table is exact"),
+        Ok(OperationOutcome::ProbablySeen) => return format!("{number} probably-seen"),
         Err(EngineError::Busy(_)) => return format!("{number} busy"),
         Err(refusal) => return format!("{number} refused {refusal}"),
     };

@@ -31,9 +31,9 @@ pub struct Victim {
 }
 
 impl Victim {
-    pub fn start(folder: &Path, shards: u64, durability: &str) -> Self {
+    pub fn start(folder: &Path, shards: u64, scenario: &str) -> Self {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
-            .args(["child".as_ref(), folder.as_os_str(), shards.to_string().as_ref(), durability.as_ref()])
+            .args(["child".as_ref(), folder.as_os_str(), shards.to_string().as_ref(), scenario.as_ref()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -69,6 +69,28 @@ impl Victim {
         line
     }
 
+    /// Sends a request when no other is in flight, and returns its response.
+    pub fn ask(&mut self, line: &str) -> String {
+        self.send(line);
+        self.receive()
+    }
+
+    /// Sends requests, many at a time, and passes each response to `take`.
+    pub fn exchange(&mut self, requests: impl Iterator<Item = String>, mut take: impl FnMut(&str)) {
+        let mut requests = requests.fuse();
+        loop {
+            while self.in_flight < WINDOW
+                && let Some(request) = requests.next()
+            {
+                self.send(&request);
+            }
+            if self.in_flight == 0 {
+                return;
+            }
+            take(&self.receive());
+        }
+    }
+
     pub fn kill(mut self) -> Vec<String> {
         self.process.kill().expect("killed");
         self.process.wait().expect("gone");
@@ -96,17 +118,23 @@ fn take(oracle: &mut Oracle, line: &str) -> Option<u64> {
     }
 }
 
+/// Milliseconds since 1970.
+pub fn millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64
+}
+
+/// A new id of now.
+pub fn uuid(rng: &mut Rng) -> String {
+    format!("uuid7:{}", OpId::uuid7_from(millis(), u128::from_be_bytes(rng.bytes())))
+}
+
 fn new_operation(oracle: &mut Oracle, rng: &mut Rng) -> u64 {
     let number = oracle.operations.len() as u64;
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
     let id = match rng.below(10) {
         0 => format!("opaque:order-{number}"),
         // A sequence of its own for each row, as a client that owns its rows would have.
         1 => format!("sequenced:client-{}/1/{}", number % ROWS, number / ROWS + 1),
-        _ => {
-            let random = u128::from_be_bytes(rng.bytes());
-            format!("uuid7:{}", OpId::uuid7_from(millis, random))
-        }
+        _ => uuid(rng),
     };
     let row = if id.starts_with("sequenced") { number % ROWS } else { rng.below(ROWS) };
     oracle.operations.push(Known { row, delta: 1 + rng.below(9) as i64, id, result: None });
@@ -169,7 +197,7 @@ pub fn run(rounds: u64, seed: u64) {
     let mut oracle = Oracle::default();
     let mut rng = Rng::new(seed);
     for round in 0..=rounds {
-        let mut victim = Victim::start(folder.path(), 1 + rng.below(3), "strict");
+        let mut victim = Victim::start(folder.path(), 1 + rng.below(3), "exact");
         settle(&mut victim, &mut oracle);
         compare(&mut victim, &oracle, round);
         if round == rounds {

@@ -113,6 +113,15 @@ impl From<TableError> for Problem {
         match error {
             TableError::Settings(error) => error.into(),
             TableError::Refused(error) => error.into(),
+            TableError::Prepared(_) => {
+                let detail = format!("{error}; GET /v1/branches lists the prepared branches");
+                Self::new(ErrorCode::Prepared, detail).retry_in(SOON)
+            }
+            TableError::NameReserved { until, now, .. } => {
+                Self::new(ErrorCode::NameReserved, error.to_string())
+                    .with("reserved_until", time(until))
+                    .retry_in(until.since(now))
+            }
             other => Self::new(ErrorCode::Storage, other.to_string()),
         }
     }

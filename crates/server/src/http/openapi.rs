@@ -30,13 +30,13 @@ static TEXT: LazyLock<String> =
             `Idempotency-Key` (a string in quotes, draft-ietf-httpapi-idempotency-key-header-06). A retry gets the first result again, \
             with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the path of a \
             page about them.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
-            `:set`, `:reset`, `:delete`, `:put` and for creating and changing tables. No right includes another. The right to administer the server is separate.",
+            `:set`, `:reset`, `:delete`, `:put` and for creating, changing and deleting tables. No right includes another. The right to administer the server is separate.",
         license(name = "MIT OR Apache-2.0"),
     ),
     paths(
         counters::post, counters::get, counters::many, batch::post,
         watch::get, operations::post, operations::get, operations::get_by_query, events::post, import::post, tables::list, tables::get,
-        tables::put, transactions::post, transactions::get, transactions::list, transactions::resolve, branches::put, branches::commit, branches::abort, branches::list, backup::post, health::alive, health::ready, health::metrics,
+        tables::put, tables::delete, transactions::post, transactions::get, transactions::list, transactions::resolve, branches::put, branches::commit, branches::abort, branches::list, backup::post, health::alive, health::ready, health::metrics,
     ),
     components(schemas(ProblemBody)),
     modifiers(&Problems, &Tokens),
@@ -79,10 +79,12 @@ impl utoipa::Modify for Problems {
         let components = description.components.get_or_insert_with(Default::default);
         components.responses.insert("Problem".into(), response.build().into());
         for (path, item) in &mut description.paths.paths {
-            let methods = [&mut item.get, &mut item.put, &mut item.post];
+            let methods = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
             for operation in methods.into_iter().flatten() {
                 let is_write = operation.request_body.is_some();
-                for status in statuses(path, is_write).chain(["default"]) {
+                let is_deletion = operation.operation_id.as_deref() == Some("deleteTable");
+                let confirmed = is_deletion.then_some("428");
+                for status in statuses(path, is_write).chain(confirmed).chain(["default"]) {
                     let problem = Ref::from_response_name("Problem");
                     operation.responses.responses.entry(status.into()).or_insert(problem.into());
                 }
@@ -148,7 +150,7 @@ mod tests {
             let (path, handlers) = line.split_once('"').unwrap().1.split_once('"').unwrap();
             let path = shape(path);
             let is_described = !UNDESCRIBED.contains(&&*path) && !path.starts_with("/v1/internal/");
-            for method in ["get", "put", "post"] {
+            for method in ["get", "put", "post", "delete"] {
                 if is_described && handlers.contains(&format!("{method}(")) {
                     routes.insert(format!("{method} {path}"));
                 }

@@ -31,7 +31,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/tables/{table}/operations/{id}", get(operations::get))
         .route("/v1/tables/{table}/events", post(events::post))
         .route("/v1/tables/{table}/import", post(import::post))
-        .route("/v1/tables/{table}", get(tables::get).put(tables::put))
+        .route("/v1/tables/{table}", get(tables::get).put(tables::put).delete(tables::delete))
         .route("/v1/tables", get(tables::list))
         .route("/v1/operations/{id}", get(operations::get_by_query))
         .route("/v1/batch", post(batch::post))

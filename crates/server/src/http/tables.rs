@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use jeton_auth::{AuthContext, Quota, Right};
-use jeton_core::{Status, Table, TableSettings};
+use jeton_core::{Status, Table, TableSettings, rfc3339};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::json;
-use super::problem::{HttpResult, Problem};
+use super::problem::{ErrorCode, HttpResult, Problem};
 use super::request_context::RequestContext;
 use super::settings::SettingsBody;
 use crate::Service;
@@ -44,6 +44,15 @@ pub struct FilterBody {
     target: f64,
     /// Why the filter exceeds the limit, if it does.
     pressure: Option<String>,
+}
+
+/// A table that was deleted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeletedTableBody {
+    name: String,
+    /// The time from which on the name can be used again. Until then, and while the counters are being
+    /// removed, a creation under this name gets `/problems/name-reserved`.
+    reserved_until: String,
 }
 
 /// The tables in which the client has any right.
@@ -135,6 +144,64 @@ pub async fn put(mut request: RequestContext) -> HttpResult {
     let (status, table) =
         request.app.run_blocking(move |service| create_or_change(service, &auth, &name, settings)).await??;
     Ok(json::response(status, &TableBody::of(&table)))
+}
+
+/// Maximum number of counters that a request for a deletion counts.
+const COUNTED_MAX: usize = 1000;
+
+/// Deletes a table with its counters and its ids.
+///
+/// Without `confirm` nothing changes, and the problem `/problems/confirmation-required` states what would be
+/// deleted. Writes that arrive during the deletion get `/problems/busy`, later ones
+/// `/problems/unknown-table`. Ids of the table never count in a later table of the same name. A table with
+/// prepared branches and the default table cannot be deleted. A deletion cannot be undone. Requires the right
+/// `admin`.
+#[utoipa::path(
+    delete, path = "/v1/tables/{table}", operation_id = "deleteTable", tag = "tables",
+    params(("table" = String, Path, description = "The table."),
+        ("confirm" = Option<String>, Query, description = "The name of the table, to confirm the deletion.")),
+    responses((status = 200, body = DeletedTableBody, description = "The table is deleted."))
+)]
+pub async fn delete(request: RequestContext) -> HttpResult {
+    let name = request.table_name()?;
+    request.may(&name, Right::Admin)?;
+    let query = request.query(&["confirm"])?;
+    let confirmed = query.text("confirm")?.map(str::to_owned);
+    request.spend(1)?;
+    let table = request.service().engine.table(&name)?;
+    if name == request.service().options.default_table {
+        return Err(Problem::bad_request(format!("{name:?} is the default table, which cannot be deleted")));
+    }
+    match confirmed {
+        Some(confirmed) if confirmed == name => {}
+        Some(confirmed) => {
+            let detail = format!("`confirm` is {confirmed:?}, but the table is {name:?}");
+            return Err(Problem::bad_request(detail));
+        }
+        None => return Err(unconfirmed(&request, table).await?),
+    }
+    let body = request.app.run_blocking(move |service| {
+        let until = service.engine.delete_table(&name)?;
+        Ok::<_, Problem>(DeletedTableBody {
+            name,
+            reserved_until: rfc3339::format(until.as_nanos() / 1_000_000),
+        })
+    });
+    Ok(json::ok(&body.await??))
+}
+
+/// States what a deletion would delete.
+async fn unconfirmed(request: &RequestContext, table: Arc<Table>) -> Result<Problem, Problem> {
+    request.app.in_time(request.service().engine.stored()).await??;
+    let (name, settings) = (table.name.clone(), SettingsBody::of(table.settings()));
+    let list = move |service: &Service| service.engine.list(&table, b"", None, COUNTED_MAX + 1);
+    let counters = request.app.run_blocking(list).await??.len();
+    let detail = format!("repeat the request with ?confirm={name} to delete the table and its counters");
+    let problem = Problem::new(ErrorCode::ConfirmationRequired, detail)
+        .with("table", name)
+        .with("counters", counters.min(COUNTED_MAX))
+        .with("more_counters", counters > COUNTED_MAX);
+    Ok(problem.with("settings", serde_json::to_value(settings).unwrap_or_default()))
 }
 
 fn create_or_change(

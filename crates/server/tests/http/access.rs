@@ -46,6 +46,8 @@ fn every_path_requires_its_right() {
         ("POST", operations.into(), json!({"id": uuid(), "changes": [{"row": "c", "op": "reset"}]}), "admin"),
         ("PUT", "/v1/tables/clicks".into(), json!({}), "admin"),
         ("POST", IMPORT.into(), json!(null), "add admin"),
+        // The last: with its right, the table is gone.
+        ("DELETE", "/v1/tables/clicks?confirm=clicks".into(), json!(null), "admin"),
     ];
     for (method, path, body, allowed) in matrix {
         for right in RIGHTS {

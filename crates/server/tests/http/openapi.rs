@@ -165,6 +165,10 @@ fn send(
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let name = parameter["name"].as_str().unwrap();
         let value = match name {
+            // Later operations need the other tables.
+            "table" | "confirm" if operation["operationId"] == "deleteTable" => {
+                ["default", "temporary"][random.index(2)].to_owned()
+            }
             "table" if random.percent(90) => ["default", "every"][random.index(2)].to_owned(),
             _ => match document.generate(random, &parameter["schema"]) {
                 Value::String(text) => text,
@@ -210,7 +214,7 @@ fn responses_match_the_document() {
     let without_id = MissingIdPolicy::AtMostOnce;
     server.table_with("every", TableSettings { formats, without_id, ..TableSettings::default() });
     // The counters of the examples.
-    for name in ["clicks", "stock", "sold"] {
+    for name in ["clicks", "stock", "sold", "temporary"] {
         server.table(name, &[Format::Uuid7]);
     }
     let stock = json!({"value": 1_000_000, "id": uuid()});

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jeton_core::limits::SESSION_WINDOW;
+use jeton_core::limits::{SESSION_WINDOW, SESSIONS_MAX};
 use jeton_core::{Format, Formats, TableSettings};
 use serde_json::json;
 
-use crate::harness::{TestServer, millis};
+use crate::harness::{TestServer, grant, millis};
 
 const ADD: &str = "/v1/tables/numbered/counters/c:add";
 
@@ -55,4 +55,22 @@ fn a_session_is_unknown_after_its_lease() {
         problem["detail"].as_str().unwrap().contains("it is unknown whether the operation was counted"),
         "{problem}"
     );
+}
+
+/// One token fills the partition of a row with clients; then another token begins clients.
+#[test]
+fn a_token_does_not_take_the_sessions_of_another() {
+    let server = TestServer::with_tokens(["first", "second"].map(|name| grant(name, "numbered", "add")));
+    server.table("numbered", &[Format::Sequenced]);
+    let statuses = |token: &str, clients: std::ops::Range<usize>| -> Vec<u64> {
+        let add = |client| json!({"table": "numbered", "row": "c", "delta": 1, "id": format!("{token}-{client}/5/1")});
+        let results = server.client_as(token).batch(clients.map(add));
+        results.iter().map(|result| result["status"].as_u64().unwrap()).collect()
+    };
+    for first in (0..SESSIONS_MAX).step_by(256) {
+        assert_eq!(statuses("first", first..first + 256), [200; 256]);
+    }
+    assert_eq!(statuses("first", SESSIONS_MAX..SESSIONS_MAX + 1), [503]);
+    assert_eq!(statuses("second", 0..256), [200; 256]);
+    assert_eq!(statuses("first", SESSIONS_MAX..SESSIONS_MAX + 1), [503]);
 }

@@ -79,6 +79,54 @@ fn invalid_settings_are_rejected() {
 }
 
 #[test]
+fn a_table_is_deleted_in_two_steps() {
+    let (server, mut client) = TestServer::with_client();
+    assert_eq!(client.put("/v1/tables/t", json!({"dated_window": "1h"})).status, 201);
+    let id = uuid();
+    for row in ["a", "b"] {
+        client.post(&format!("/v1/tables/t/counters/{row}:add"), json!({"delta": 1, "id": id})).ok();
+    }
+    let mut delete = |path: &str| client.call("DELETE", path, &[], b"");
+    let asked = delete("/v1/tables/t").problem(428, "confirmation-required");
+    assert_members(&asked, json!({"table": "t", "counters": 2, "more_counters": false}));
+    assert_eq!(asked["settings"]["dated_window"], "1h");
+    delete("/v1/tables/t?confirm=T").problem(400, "bad-request");
+    delete("/v1/tables/default?confirm=default").problem(400, "bad-request");
+    delete("/v1/tables/none?confirm=none").problem(404, "unknown-table");
+    let deleted = delete("/v1/tables/t?confirm=t").ok();
+    assert_eq!(deleted["name"], "t");
+    delete("/v1/tables/t?confirm=t").problem(404, "unknown-table");
+
+    client.get("/v1/tables/t").problem(404, "unknown-table");
+    client.get("/v1/tables/t/counters/a").problem(404, "unknown-table");
+    let retry = client.post("/v1/tables/t/counters/a:add", json!({"delta": 1, "id": id}));
+    retry.problem(404, "unknown-table");
+    let early = client.put("/v1/tables/t", json!({}));
+    assert!(early.header("retry-after").is_some(), "{}", early.text());
+    assert_eq!(early.problem(409, "name-reserved")["reserved_until"], deleted["reserved_until"]);
+
+    // A name that is reserved briefly.
+    let brief = json!({"skew": "1ms"});
+    assert_eq!(client.put("/v1/tables/brief", &brief).status, 201);
+    client.call("DELETE", "/v1/tables/brief?confirm=brief", &[], b"").ok();
+    while client.put("/v1/tables/brief", &brief).status != 201 {}
+    assert_eq!(server.service.engine.catalog().deleted().count(), 1);
+}
+
+#[test]
+fn a_table_with_prepared_branches_is_not_deleted() {
+    let (_server, mut client) = TestServer::with_client();
+    assert_eq!(client.put("/v1/tables/t", json!({})).status, 201);
+    let branch = json!({"operations": [{"table": "t", "row": "a", "delta": 1}]});
+    client.put("/v1/branches/b", &branch).ok();
+    let refused = client.call("DELETE", "/v1/tables/t?confirm=t", &[], b"");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    refused.problem(503, "held");
+    client.post("/v1/branches/b/abort", json!({})).ok();
+    client.call("DELETE", "/v1/tables/t?confirm=t", &[], b"").ok();
+}
+
+#[test]
 fn known_ids_stay_known_after_a_change_of_settings() {
     let (_server, mut client) = TestServer::with_client();
     assert_eq!(client.put("/v1/tables/t", json!({"dated_window": "1h"})).status, 201);

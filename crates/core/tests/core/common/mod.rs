@@ -221,7 +221,7 @@ pub fn world() -> World {
 impl World {
     pub fn new(settings: TableSettings) -> Self {
         Self {
-            catalog: Catalog::default().create("clicks", settings).unwrap(),
+            catalog: Catalog::default().create("clicks", settings, Timestamp::ZERO).unwrap(),
             partitions: BTreeMap::new(),
             store: Store::default(),
             now: at(0),
@@ -274,7 +274,7 @@ impl World {
             let partition = self.partitions.get_mut(&operation.partition()).unwrap();
             let table = self.catalog.get(TABLE).unwrap();
             partition.apply(table, operation, hashes(operation), decision, &mut self.store).unwrap();
-            partition.sessions().evict_for(TABLE);
+            partition.sessions().evict_for((TABLE, 0));
         }
         verdict
     }
