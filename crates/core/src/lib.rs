@@ -67,6 +67,7 @@ pub use error_code::ErrorCode;
 pub use escrow::{PreparedBranch, PreparedBranches};
 pub use forgetful_filter::{Budget, Pressure, Status, Timestamp};
 pub use generation::Generation;
+pub use evaluate::effects_of;
 pub use hash::{IdKey, PayloadHash, Secret};
 pub use id::{Format, Formats, IdError, OpId};
 pub use log_entry::{DedupLocation, Entry, LogItem, OperationDecision};

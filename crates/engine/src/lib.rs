@@ -11,6 +11,7 @@ mod catalog_store;
 mod checkpoint_thread;
 mod checkpointer;
 mod clock;
+mod creation_quota;
 mod engine;
 mod filter_store;
 mod health;
@@ -40,6 +41,7 @@ pub use branches::{FinishResult, PrepareError, PrepareResult, PreparedBranchInfo
 pub use catalog_store::TableError;
 pub use checkpointer::{CheckpointError, CheckpointPositions, Checkpointer};
 pub use clock::{Clock, ClockAhead, SystemClock};
+pub use creation_quota::CreationQuota;
 pub use engine::{Engine, OpenError, TablesView};
 pub use filter_store::{FilterVersion, StoredFilters};
 pub use options::Options;

@@ -27,6 +27,7 @@ mod outcome_body;
 mod pages;
 mod problem;
 mod query;
+mod reply_memory;
 mod request_context;
 mod routes;
 mod server;

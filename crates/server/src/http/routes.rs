@@ -12,6 +12,7 @@ use axum::routing::{get, post, put};
 
 use super::body::LingeringBody;
 use super::problem::{ErrorCode, Problem};
+use super::reply_memory::ConnectionMemory;
 use super::server::HEAD_BYTES_MAX;
 use super::state::App;
 use super::{
@@ -104,6 +105,7 @@ async fn observe(
     app.service.metrics.add(Metric::HttpRequests, 1);
     let started = Instant::now();
     let method = request.method().clone();
+    let memory = request.extensions().get::<ConnectionMemory>().cloned();
     let is_data = request.uri().path().starts_with("/v1/");
     let checked = check_length(&request).and_then(|()| hosts::check(&app.service.options, &request));
     let mut response = match checked {
@@ -113,6 +115,9 @@ async fn observe(
             problem.into_response()
         }
     };
+    if let Some(memory) = memory {
+        response = memory.charge_reply(&app.service, &method, response).await;
+    }
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
