@@ -132,12 +132,16 @@ pub enum MemoryExceeded {
 
 impl Account {
     pub fn new(memory: Arc<ClientMemory>) -> Self {
-        Self { memory, number: None, wake: None, charged: 0, held: 0, exceeded: None }
+        Self::with_wake(memory, None)
     }
 
     /// As [`Account::new`]. Notifies `wake` when the connection must close because others need the memory.
     pub fn waking(memory: Arc<ClientMemory>, wake: Arc<Notify>) -> Self {
-        Self { wake: Some(wake), ..Self::new(memory) }
+        Self::with_wake(memory, Some(wake))
+    }
+
+    fn with_wake(memory: Arc<ClientMemory>, wake: Option<Arc<Notify>>) -> Self {
+        Self { memory, number: None, wake, charged: 0, held: 0, exceeded: None }
     }
 
     /// Charges the bytes that the connection holds in total. After an error it must close.
