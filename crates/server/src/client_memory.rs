@@ -27,6 +27,9 @@ pub const FRACTION: u64 = 4;
 pub const CONNECTION_FRACTION: usize = 4;
 pub const CONNECTION_BYTES_MAX: usize = 256 << 20;
 
+/// Maximum of the default limit of connections.
+pub const CONNECTIONS_MAX: usize = 10_000;
+
 /// Fraction of the budget that values may use between the store and their connections.
 pub const READS_FRACTION: usize = 8;
 
@@ -229,6 +232,11 @@ pub fn default_max() -> usize {
         let whole = (memory / FRACTION) >> 20 << 20;
         usize::try_from(whole.max(1 << 20)).unwrap_or(usize::MAX)
     })
+}
+
+/// The default limit of connections of a protocol. What they hold without a charge fits into the budget too.
+pub fn default_connections() -> usize {
+    CONNECTIONS_MAX.min(default_max() / (2 * CHUNK_BYTES)).max(1)
 }
 
 /// The memory of the machine, or the lowest limit of the cgroups of this process, v1 or v2.

@@ -50,7 +50,7 @@ impl Default for Options {
         Self {
             default_table: "default".into(),
             allow_flush: false,
-            connections_max: 10_000,
+            connections_max: client_memory::default_connections(),
             request_read_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,

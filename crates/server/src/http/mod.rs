@@ -28,7 +28,7 @@ mod pages;
 mod problem;
 mod query;
 mod reply_memory;
-mod request_context;
+pub(crate) mod request_context;
 mod routes;
 mod server;
 mod settings;

@@ -1,6 +1,7 @@
 //! An authenticated request.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
@@ -263,7 +264,12 @@ impl RequestContext {
         let options = &self.app.service.options;
         let body = self.body.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (limit, timeout) = (options.request_bytes_max, options.request_read_timeout);
-        body::whole(body, limit, timeout, &mut self.memory).await
+        let started = Instant::now();
+        let whole = body::whole(body, limit, timeout, &mut self.memory).await;
+        if whole.is_err() && started.elapsed() >= timeout {
+            self.app.service.metrics.add(Metric::ReadTimeoutHit, 1);
+        }
+        whole
     }
 
     /// Takes the body, to be read as a stream.

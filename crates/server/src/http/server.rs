@@ -153,6 +153,12 @@ impl Server {
             }
         };
         if let Err(error) = ended {
+            let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>());
+            if error.is_timeout() {
+                self.service.metrics.add(Metric::ReadTimeoutHit, 1);
+            } else if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut) {
+                self.service.metrics.add(Metric::WriteTimeoutHit, 1);
+            }
             tracing::debug!(%peer, %error, "connection failed");
         }
         drop(slot);

@@ -84,7 +84,7 @@ fn incomplete_heads_are_charged() {
     let server = TestServer::with_options(|options| options.client_memory_max = 64 << 20);
     let mut clients: Vec<Client> = (0..10).map(|_| server.client()).collect();
     for client in &mut clients {
-        client.write(format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(60_000)).as_bytes());
+        client.write(format!("GET /healthz HTTP/1.1\r\nx: {}", "y".repeat(60_000)).as_bytes());
     }
     let memory = &server.service.client_memory;
     wait_until("the heads are charged", || memory.charged() >= 10 * 40_000);
@@ -106,4 +106,18 @@ fn the_operations_of_a_batch_are_charged() {
     let mut client = server.client();
     assert_eq!(client.value("default", "r0"), 0);
     assert_eq!(client.post("/v1/batch", batch(500)).ok()["results"].as_array().unwrap().len(), 500);
+}
+
+#[test]
+fn exceeded_limits_are_counted() {
+    let server = TestServer::with_options(|options| options.request_bytes_max = 1000);
+    let metrics = &server.service.metrics;
+    server.client().post("/v1/batch", "x".repeat(2000)).problem(413, "too-large");
+    let mut client = server.client();
+    client.write(format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(66_000)).as_bytes());
+    client.receive().problem(431, "head-too-large");
+    let counts = [Metric::RequestBytesHit, Metric::HeadBytesHit].map(|limit| metrics.get(limit));
+    assert_eq!(counts, [1, 1]);
+    let text = server.client().get("/metrics");
+    assert!(text.text().contains("jeton_limit_hits_total{limit=\"head_bytes\"} 1\n"), "{}", text.text());
 }
