@@ -149,7 +149,8 @@ pub const ATTACKS: &[Attack] = &[
     }),
     http(("no Host, gzip, head of 100 KB", "F12"), ALL, (3, 20, Read), |target, token, rng| {
         let long = format!("X: {}\r\n{JSON}", "y".repeat(100_000));
-        let headers = [&format!("{JSON}Content-Encoding: gzip\r\n"), &long][rng.index(2)];
+        let gzip = format!("{JSON}Content-Encoding: gzip\r\n");
+        let headers = [&gzip, &long][rng.index(2)];
         let body = b"{\"delta\":1}";
         match rng.index(3) {
             0 => raw("GET /v1/tables HTTP/1.1\r\n\r\n".into()),

@@ -45,7 +45,7 @@ impl Target {
         for (name, pattern, rights) in TOKENS {
             let mut create = Command::new(&jeton);
             create.args(["token", "create", "--name", name, "--table", pattern, "--tokens"]).arg(&file);
-            rights.iter().for_each(|right| drop(create.args(["--right", right])));
+            create.args(rights.iter().flat_map(|right| ["--right", right]));
             let output = create.output().with_context(|| format!("cannot start {}", jeton.display()))?;
             ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             tokens.push((name, String::from_utf8(output.stdout)?.trim().to_owned()));
