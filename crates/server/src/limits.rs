@@ -84,7 +84,13 @@ fn rows() -> Vec<Row> {
     let value = format!("1/{} of the memory of a connection", request_context::VALUES_FRACTION);
     add("values read by a request", value, "HTTP", "the problem `too-large`", &hits("reply_bytes"));
     let error = "`ERR a transaction has at most …`; `EXECABORT`";
-    add("commands of a transaction", pipeline::QUEUED_MAX.to_string(), "`MULTI`", error, &hits("transaction"));
+    add(
+        "commands of a transaction",
+        pipeline::QUEUED_MAX.to_string(),
+        "`MULTI`",
+        error,
+        &hits("transaction"),
+    );
     let value = pipeline::QUEUED_KEYS_MAX.to_string();
     let applies = "`MULTI`, `MSETNX`";
     add("keys of a transaction", value, applies, "`ERR … names at most …`", &hits("transaction"));

@@ -10,8 +10,8 @@ use jeton_core::{
     Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings, Value,
 };
 use jeton_engine::{
-    Ask, CommittedCount, CreationQuota, Engine, EngineError, FinishResult, OperationOutcome, PrepareError, PrepareResult,
-    Request, Response, TableError,
+    Ask, CommittedCount, CreationQuota, Engine, EngineError, FinishResult, OperationOutcome, PrepareError,
+    PrepareResult, Request, Response, TableError,
 };
 
 use tokio::sync::Notify;

@@ -4,8 +4,8 @@ use jeton_resp::command;
 use jeton_testkit::Rng;
 
 use crate::good_client::{millis, uuid7};
-use crate::runner::Style::{self, Abandon, Drip, Hold, Read, Unread};
 use crate::runner::Payload;
+use crate::runner::Style::{self, Abandon, Drip, Hold, Read, Unread};
 use crate::target::{BIG_ROWS, Target};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,8 @@ pub const ATTACKS: &[Attack] = &[
         raw(format!("{first}\r\nX: y\r\n\r\nAUTH {token}\r\nINCR guard/x\r\nSET default/pwned yes\r\n"))
     }),
     http(("Host and Origin of another site", "F2"), ALL, (3, 10, Read), |target, token, rng| {
-        let request = target.request("POST", "/v1/tables/guard/counters/y:add", token, JSON, b"{\"delta\":1}");
+        let request =
+            target.request("POST", "/v1/tables/guard/counters/y:add", token, JSON, b"{\"delta\":1}");
         let text = String::from_utf8_lossy(&request).into_owned();
         let (host, to) = (format!("Host: {}\r\n", target.http), ["Host: evil.example\r\n", ""][rng.index(2)]);
         let origin = format!("{to}Origin: https://evil.example\r\n");
@@ -117,10 +118,13 @@ pub const ATTACKS: &[Attack] = &[
     }),
     resp(("sessions of 5,000 new clients", "F18"), ADDERS, (6, 4, Read), |_, token, rng| {
         let epoch = millis();
-        commands(token, (0..5000).map(|_| {
-            let id = format!("sequenced:{:016x}/{epoch}/1", rng.next_u64());
-            words(&["JADD", &format!("att/s{}", rng.below(999)), "1", "ID", &id])
-        }))
+        commands(
+            token,
+            (0..5000).map(|_| {
+                let id = format!("sequenced:{:016x}/{epoch}/1", rng.next_u64());
+                words(&["JADD", &format!("att/s{}", rng.below(999)), "1", "ID", &id])
+            }),
+        )
     }),
     http(("backup to any path", "F8"), ALL, (3, 4, Read), |target, token, _| {
         let body = br#"{"path":"/tmp/jeton-attack-backup/a/b"}"#;
@@ -214,22 +218,30 @@ pub const ATTACKS: &[Attack] = &[
         });
         let body = format!("[{}]", events.collect::<Vec<_>>().join(","));
         let headers = "Content-Type: application/cloudevents-batch+json\r\n";
-        plain(target.request("POST", "/v1/tables/att/events", token, headers, body.as_bytes())).counted(10_000)
+        plain(target.request("POST", "/v1/tables/att/events", token, headers, body.as_bytes()))
+            .counted(10_000)
     }),
     resp(("10,000 ids and rows of 250 bytes", "memory"), ADDERS, (6, 8, Read), |_, token, rng| {
-        commands(token, (0..10_000).map(|_| {
-            let (key, id) = (format!("att/{:0500x}", rng.next_u64()), format!("{:0240x}", rng.next_u64()));
-            words(&["JADD", &key, "1", "ID", &format!("opaque:{id}")])
-        }))
+        commands(
+            token,
+            (0..10_000).map(|_| {
+                let (key, id) =
+                    (format!("att/{:0500x}", rng.next_u64()), format!("{:0240x}", rng.next_u64()));
+                words(&["JADD", &key, "1", "ID", &format!("opaque:{id}")])
+            }),
+        )
     }),
     resp(("ids and rows beyond their limits", "limit"), ADDERS, (3, 10, Read), |_, token, rng| {
         let long = "x".repeat(1 << rng.below(19));
-        commands(token, [
-            words(&["JADD", "att/a", "1", "ID", &format!("opaque:{long}")]),
-            words(&["JADD", &format!("att/{long}"), "1", "ID", "opaque:i"]),
-            words(&["INCRBY", "guard/x", "1"]),
-            words(&["SET", "good/pwned", "1"]),
-        ])
+        commands(
+            token,
+            [
+                words(&["JADD", "att/a", "1", "ID", &format!("opaque:{long}")]),
+                words(&["JADD", &format!("att/{long}"), "1", "ID", "opaque:i"]),
+                words(&["INCRBY", "guard/x", "1"]),
+                words(&["SET", "good/pwned", "1"]),
+            ],
+        )
     }),
     resp(("random bytes and TLS to RESP", "parser"), ALL, (4, 20, Read), |_, _, rng| garbage(rng)),
     http(("random bytes and TLS to HTTP", "parser"), ALL, (4, 20, Read), |_, _, rng| garbage(rng)),
@@ -269,21 +281,26 @@ pub const ATTACKS: &[Attack] = &[
         let ndjson = "Content-Type: application/x-ndjson\r\n";
         raw(format!("{head}\r\nAuthorization: Bearer {token}\r\n{ndjson}\r\n{chunk}")).counted(100_000)
     }),
-    http(("transactions, peers and paths that do not exist", "parser"), ALL, (3, 20, Read), |target, token, rng| {
-        let paths = [
-            "/v1/transactions/nosuch",
-            "/v1/internal/transactions/x/attempts/1",
-            "/v1/branches/x/commit",
-            "/v1/transactions/x/resolve",
-            "/v1/tables/guard/counters/x:reset",
-            "/%2e%2e/%2e%2e/etc/passwd",
-        ];
-        let headers = format!("{JSON}Idempotency-Key: \"{}\"\r\n", uuid7(rng));
-        let nested = format!("{{\"a\":{}", "[".repeat(20_000));
-        let body = ["{}", &nested][rng.index(2)];
-        let all = paths.map(|path| target.request("POST", path, token, &headers, body.as_bytes()));
-        plain(all.concat()).counted(paths.len() as u64)
-    }),
+    http(
+        ("transactions, peers and paths that do not exist", "parser"),
+        ALL,
+        (3, 20, Read),
+        |target, token, rng| {
+            let paths = [
+                "/v1/transactions/nosuch",
+                "/v1/internal/transactions/x/attempts/1",
+                "/v1/branches/x/commit",
+                "/v1/transactions/x/resolve",
+                "/v1/tables/guard/counters/x:reset",
+                "/%2e%2e/%2e%2e/etc/passwd",
+            ];
+            let headers = format!("{JSON}Idempotency-Key: \"{}\"\r\n", uuid7(rng));
+            let nested = format!("{{\"a\":{}", "[".repeat(20_000));
+            let body = ["{}", &nested][rng.index(2)];
+            let all = paths.map(|path| target.request("POST", path, token, &headers, body.as_bytes()));
+            plain(all.concat()).counted(paths.len() as u64)
+        },
+    ),
 ];
 
 /// A command with its arguments in RESP.

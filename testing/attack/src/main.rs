@@ -54,7 +54,10 @@ fn main() -> Result<()> {
     let folder = jeton_testbed::folder()?;
     let mut target = Target::start(folder.path(), MEMORY_MIB << 20)?;
     let version = target.cgroup.as_ref().map_or("no cgroup: the limit was not enforced", |one| one.version());
-    println!("Seed {}, {} minutes, server limited to {MEMORY_MIB} MiB ({version}).", options.seed, options.minutes);
+    println!(
+        "Seed {}, {} minutes, server limited to {MEMORY_MIB} MiB ({version}).",
+        options.seed, options.minutes
+    );
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!(
@@ -111,7 +114,9 @@ fn attack(target: &Target, measured: &Measurements, options: &Options) -> Vec<Ta
 }
 
 fn print_table(tallies: &[Tally], measured: &Measurements) {
-    println!("| attack | finding | runs | requests | connections | closed by the server | errors | p99 of the client, ms |");
+    println!(
+        "| attack | finding | runs | requests | connections | closed by the server | errors | p99 of the client, ms |"
+    );
     println!("|---|---|--:|--:|--:|--:|---|--:|");
     for ((attack, tally), number) in ATTACKS.iter().zip(tallies).zip(1..) {
         let errors = tally.errors.iter().map(|(code, count)| format!("{code} {count}"));
@@ -145,7 +150,9 @@ fn verdict(target: &mut Target, measured: &Measurements, sums: &[Sums]) -> Resul
     let peak = peak.map_or("unknown".into(), |bytes| format!("{} MiB", bytes >> 20));
     check(
         resident <= MEMORY_MIB && kills == 0,
-        format!("resident memory at most {resident} MiB; with page cache {peak}; killed by the kernel: {kills}"),
+        format!(
+            "resident memory at most {resident} MiB; with page cache {peak}; killed by the kernel: {kills}"
+        ),
     );
     let (before, [p50, quiet, max]) = measured.quantiles(|phase| phase == 0);
     println!("- client before: {before} operations, p50 {p50:.2} ms, p99 {quiet:.2} ms, maximum {max:.1} ms");

@@ -322,7 +322,8 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
     let options = &session.service.options;
     let (connections, memory) = (options.connections_max.to_string(), options.client_memory_max.to_string());
     let request_bytes = options.request_bytes_max.to_string();
-    let [read_timeout, timeout] = [options.request_read_timeout, options.request_timeout].map(format_duration);
+    let [read_timeout, timeout] =
+        [options.request_read_timeout, options.request_timeout].map(format_duration);
     let memory_max = session.service.engine.catalog().budget().limit().to_string();
     let port = session.service.resp_port().to_string();
     let known = [

@@ -118,8 +118,7 @@ fn the_counter_quota_applies_to_branches() {
 fn an_aborted_branch_is_refunded_once() {
     let limits = Limits { counters: Some(2), ..Limits::default() };
     let administrator = Grant { server: true, ..Grant::new("server") };
-    let server =
-        TestServer::with_tokens([Grant { limits, ..grant("two", "clicks", "add") }, administrator]);
+    let server = TestServer::with_tokens([Grant { limits, ..grant("two", "clicks", "add") }, administrator]);
     let used = || server.service.access.used().iter().map(|one| one.counters).sum::<u64>();
     let (mut client, mut server_client) = (server.client_as("two"), server.client_as("server"));
     let body = json!({"operations": [

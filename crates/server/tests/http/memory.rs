@@ -61,7 +61,7 @@ fn unread_replies_close_the_largest_connection() {
     let clients: Vec<Client> = (0..6).map(|_| send(&server, &rows(ROWS))).collect();
     let (memory, metrics) = (&server.service.client_memory, &server.service.metrics);
     wait_until("one is closed", || memory.closed() > 0 && metrics.get(Metric::HttpOpen) < 6);
-    assert!(memory.charged() <= 128 << 20, "{memory:?}");
+    wait_until("what is left is within the budget", || memory.charged() <= 128 << 20);
     send(&server, "/healthz").receive().ok();
     drop(clients);
     wait_until("nothing is charged", || memory.charged() == 0);
@@ -114,7 +114,9 @@ fn exceeded_limits_are_counted() {
     let metrics = &server.service.metrics;
     server.client().post("/v1/batch", "x".repeat(2000)).problem(413, "too-large");
     let mut client = server.client();
-    client.write(format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(66_000)).as_bytes());
+    client.write(
+        format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(66_000)).as_bytes(),
+    );
     client.receive().problem(431, "head-too-large");
     let counts = [Metric::RequestBytesHit, Metric::HeadBytesHit].map(|limit| metrics.get(limit));
     assert_eq!(counts, [1, 1]);
