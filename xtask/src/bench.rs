@@ -51,11 +51,13 @@ pub fn bench(arguments: &[String]) -> Result<()> {
     };
     let markdown = own.iter().any(|argument| argument == "--markdown");
     command.args(own.iter().filter(|argument| *argument != "--markdown"));
-    if markdown { write_markdown(name, command, own) } else { run(&mut command) }
+    if markdown { write_markdown(&format!("bench {name}"), command, own) } else { run(&mut command) }
 }
 
-/// Runs the command and writes its standard output to `docs/bench/NAME.md`.
-fn write_markdown(name: &str, mut command: Command, own: &[String]) -> Result<()> {
+/// Runs the command and writes its standard output to a page of `docs/bench`, named by the last word of the
+/// xtask command.
+pub fn write_markdown(xtask: &str, mut command: Command, own: &[String]) -> Result<()> {
+    let name = xtask.rsplit(' ').next().unwrap_or(xtask);
     let output = command.stderr(Stdio::inherit()).output().context("cannot start the benchmark")?;
     let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}");
@@ -63,7 +65,7 @@ fn write_markdown(name: &str, mut command: Command, own: &[String]) -> Result<()
         bail!("the benchmark failed: {}", output.status);
     }
     let path = format!("docs/bench/{name}.md");
-    let page = format!("# {name}\n\nCommand: `cargo xtask bench {name} {}`\n\n{text}", own.join(" "));
+    let page = format!("# {name}\n\nCommand: `cargo xtask {xtask} {}`\n\n{text}", own.join(" "));
     fs::write(root().join(&path), page).with_context(|| format!("cannot write {path}"))?;
     eprintln!("wrote {path}");
     Ok(())

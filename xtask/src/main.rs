@@ -1,5 +1,6 @@
 //! `cargo xtask COMMAND`: each command of CONTRIBUTING.md is an entry in [`COMMANDS`].
 
+mod attack;
 mod bench;
 mod deny;
 mod dist;
@@ -52,6 +53,11 @@ const COMMANDS: &[Entry] = &[
         "faults",
         "kill servers and databases under a bank, and audit it: `faults [minutes]`",
         Run::WithArguments(faults::faults),
+    ),
+    (
+        "attack",
+        "attack a server in a small cgroup: `attack [minutes] [--seed N]`",
+        Run::WithArguments(attack::attack),
     ),
     ("dist", "build the release binary, with its symbols in a file beside it", Run::Alone(dist::dist)),
     ("deny", "check licences and security advisories (needs cargo-deny)", Run::Alone(deny::deny)),

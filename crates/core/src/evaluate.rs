@@ -9,7 +9,8 @@ use crate::partition::{LogPosition, StateReader, Verdict};
 use crate::value::Value;
 
 /// The new contents of the cells of an applied operation, change by change.
-pub(crate) fn effects_of<'a>(
+/// The cells that a decision changes, in the order of the changes, and their values after each.
+pub fn effects_of<'a>(
     operation: &'a Operation,
     decision: &'a OperationDecision,
 ) -> impl Iterator<Item = (&'a Cell, Option<Value>)> {

@@ -66,6 +66,7 @@ pub use catalog::{Catalog, DeletedTable, TABLES_MAX};
 pub use era::{Era, FilterRestoreError};
 pub use error_code::ErrorCode;
 pub use escrow::{PreparedBranch, PreparedBranches};
+pub use evaluate::effects_of;
 pub use forgetful_filter::{Budget, Pressure, Status, Timestamp};
 pub use generation::Generation;
 pub use hash::{IdKey, PayloadHash, Secret};

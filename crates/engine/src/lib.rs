@@ -12,6 +12,7 @@ mod cell_removal;
 mod checkpoint_thread;
 mod checkpointer;
 mod clock;
+mod creation_quota;
 mod engine;
 mod filter_store;
 mod health;
@@ -41,6 +42,7 @@ pub use branches::{FinishResult, PrepareError, PrepareResult, PreparedBranchInfo
 pub use catalog_store::TableError;
 pub use checkpointer::{CheckpointError, CheckpointPositions, Checkpointer};
 pub use clock::{Clock, ClockAhead, SystemClock};
+pub use creation_quota::CreationQuota;
 pub use engine::{Engine, OpenError, TablesView};
 pub use filter_store::{FilterVersion, StoredFilters};
 pub use options::Options;

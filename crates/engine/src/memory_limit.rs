@@ -15,6 +15,11 @@ pub fn default_memory_max() -> usize {
     (available / 2 / MIB).max(1) * MIB
 }
 
+/// The default of a cache of at most `max` bytes: less on machines with less than 16 times of it.
+pub fn default_cache(max: usize) -> usize {
+    max.min(default_memory_max() / 8).max(MIB)
+}
+
 fn machine(read: &impl Fn(&Path) -> Option<String>) -> Option<usize> {
     let info = read(Path::new("/proc/meminfo"))?;
     let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,8 +1,12 @@
 //! Requests to a shard. The caller computes the hashes, because shards are the bottleneck.
 
+use std::sync::Arc;
+
 use jeton_core::{
     Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret,
 };
+
+use crate::creation_quota::CreationQuota;
 
 #[derive(Debug, Clone)]
 pub enum Request {
@@ -11,6 +15,8 @@ pub enum Request {
         hashes: Hashes,
         /// Upper bound of the bytes that it adds to a log entry.
         bytes_max: usize,
+        /// Charged for the cells that it creates.
+        quota: Option<Arc<dyn CreationQuota>>,
     },
     Read {
         cell: Cell,
@@ -69,7 +75,16 @@ impl Request {
     pub fn apply(operation: Operation, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
         let hashes = Hashes::of(&operation, secret, scratch);
         let bytes_max = operation.size_max();
-        Self::Apply { operation, hashes, bytes_max }
+        Self::Apply { operation, hashes, bytes_max, quota: None }
+    }
+
+    /// The request, charged to a quota if it creates cells.
+    #[must_use]
+    pub fn with_quota(mut self, charged: &Arc<dyn CreationQuota>) -> Self {
+        if let Self::Apply { quota, .. } = &mut self {
+            *quota = Some(Arc::clone(charged));
+        }
+        self
     }
 
     /// Names the principal that sends the request, by a hash that is not 0.

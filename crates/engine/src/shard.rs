@@ -26,6 +26,7 @@ use self::memory::Memory;
 pub use self::memory::Stores;
 use self::replay::ReplayQueue;
 use crate::cache::Cache;
+use crate::creation_quota;
 use crate::id_memtable::IdMemtable;
 use crate::partition_log::log_of;
 use crate::request::{BranchRequest, Request};
@@ -205,7 +206,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         let (needs_batch, reply) = self.branch(catalog, (what, *key), now, place);
                         (needs_batch, Response::Branch(reply))
                     }
-                    Request::Apply { operation, hashes, .. } => {
+                    Request::Apply { operation, hashes, quota, .. } => {
                         let table = match writable(catalog, &self.closed, operation.table()) {
                             Ok(table) => table,
                             Err(refusal) => {
@@ -217,6 +218,15 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         let partition = &mut owned.partition;
                         let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
                         let verdict = partition.decide(step, table, operation, *hashes, &mut self.memory);
+                        if let (Some(quota), Ok(Verdict::Fresh(decision))) = (quota, &verdict) {
+                            let memory = &mut self.memory;
+                            let charged =
+                                creation_quota::charge(&**quota, operation, decision, step.time, memory);
+                            if let Err(refusal) = charged {
+                                respond(ticket, 0, Response::Applied(Err(refusal)));
+                                continue;
+                            }
+                        }
                         if let Ok(Verdict::Fresh(decision)) = &verdict {
                             if open.is_none() {
                                 follows(partition.advance(step));

@@ -27,6 +27,9 @@ pub const FRACTION: u64 = 4;
 pub const CONNECTION_FRACTION: usize = 4;
 pub const CONNECTION_BYTES_MAX: usize = 256 << 20;
 
+/// Maximum of the default limit of connections.
+pub const CONNECTIONS_MAX: usize = 10_000;
+
 /// Fraction of the budget that values may use between the store and their connections.
 pub const READS_FRACTION: usize = 8;
 
@@ -110,7 +113,8 @@ impl State {
 #[derive(Debug)]
 pub struct Account {
     memory: Arc<ClientMemory>,
-    entry: Option<(u64, Arc<Notify>)>,
+    number: Option<u64>,
+    wake: Option<Arc<Notify>>,
     /// Bytes that are counted.
     charged: usize,
     /// Bytes of the last call of [`Account::charge`].
@@ -131,7 +135,16 @@ pub enum MemoryExceeded {
 
 impl Account {
     pub fn new(memory: Arc<ClientMemory>) -> Self {
-        Self { memory, entry: None, charged: 0, held: 0, exceeded: None }
+        Self::with_wake(memory, None)
+    }
+
+    /// As [`Account::new`]. Notifies `wake` when the connection must close because others need the memory.
+    pub fn waking(memory: Arc<ClientMemory>, wake: Arc<Notify>) -> Self {
+        Self::with_wake(memory, Some(wake))
+    }
+
+    fn with_wake(memory: Arc<ClientMemory>, wake: Option<Arc<Notify>>) -> Self {
+        Self { memory, number: None, wake, charged: 0, held: 0, exceeded: None }
     }
 
     /// Charges the bytes that the connection holds in total. After an error it must close.
@@ -153,8 +166,8 @@ impl Account {
 
     /// Returns when the connection must close because others need the memory.
     pub async fn closing(&mut self) -> MemoryExceeded {
-        match &self.entry {
-            Some((_, wake)) => wake.notified().await,
+        match &self.wake {
+            Some(wake) => wake.notified().await,
             None => std::future::pending().await,
         }
         *self.exceeded.insert(MemoryExceeded::All { max: self.memory.max })
@@ -172,10 +185,11 @@ impl Account {
     fn update(&mut self, bytes: usize) -> Result<(), MemoryExceeded> {
         let max = self.memory.connection_max();
         let mut state = self.memory.state();
-        let (number, wake) = self.entry.get_or_insert_with(|| {
+        let number = self.number.get_or_insert_with(|| {
             state.last += 1;
-            (state.last, Arc::default())
+            state.last
         });
+        let wake = self.wake.get_or_insert_default();
         let new = || Entry { bytes: 0, must_close: false, wake: Arc::clone(wake) };
         let State { charged, closing, closed, accounts, .. } = &mut *state;
         let entry = accounts.entry(*number).or_insert_with(new);
@@ -201,7 +215,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let Some((number, _)) = &self.entry else { return };
+        let Some(number) = &self.number else { return };
         let mut state = self.memory.state();
         if let Some(entry) = state.accounts.remove(number) {
             state.charged -= entry.bytes;
@@ -218,6 +232,11 @@ pub fn default_max() -> usize {
         let whole = (memory / FRACTION) >> 20 << 20;
         usize::try_from(whole.max(1 << 20)).unwrap_or(usize::MAX)
     })
+}
+
+/// The default limit of connections of a protocol. What they hold without a charge fits into the budget too.
+pub fn default_connections() -> usize {
+    CONNECTIONS_MAX.min(default_max() / (2 * CHUNK_BYTES)).max(1)
 }
 
 /// The memory of the machine, or the lowest limit of the cgroups of this process, v1 or v2.
@@ -301,7 +320,7 @@ mod tests {
         let (memory, [mut account]) = accounts(MIB);
         for bytes in [0, CHUNK_BYTES - 1, 1] {
             account.charge(bytes).unwrap();
-            assert!(account.entry.is_none() && memory.charged() == 0);
+            assert!(account.number.is_none() && memory.charged() == 0);
         }
         account.charge(CHUNK_BYTES).unwrap();
         account.charge(2 * CHUNK_BYTES - 1).unwrap();

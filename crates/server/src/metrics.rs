@@ -67,6 +67,20 @@ families! {
         HttpOpen: "protocol" = "http",
     }
     "jeton_connections_rejected", counter, "Connections closed because too many were open": { TurnedAway }
+    "jeton_limit_hits", counter, "Requests and connections beyond a limit": {
+        RequestBytesHit: "limit" = "request_bytes",
+        HeadBytesHit: "limit" = "head_bytes",
+        ReadTimeoutHit: "limit" = "request_read_timeout",
+        WriteTimeoutHit: "limit" = "reply_timeout",
+        RequestTimeoutHit: "limit" = "request_timeout",
+        ArgumentsHit: "limit" = "arguments",
+        ArgumentBytesHit: "limit" = "argument_bytes",
+        UnauthenticatedHit: "limit" = "unauthenticated_arguments",
+        InlineBytesHit: "limit" = "inline_bytes",
+        CommandSizeHit: "limit" = "command_size",
+        ReplyBytesHit: "limit" = "reply_bytes",
+        TransactionHit: "limit" = "transaction",
+    }
     "jeton_commands", counter, "RESP commands": { Commands }
     "jeton_http_requests", counter, "HTTP requests": { HttpRequests }
     "jeton_http_on_resp", counter, "Connections closed because they sent an HTTP request to the port of RESP": {

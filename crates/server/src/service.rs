@@ -11,8 +11,8 @@ use jeton_core::{
     Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings, Value,
 };
 use jeton_engine::{
-    Ask, CommittedCount, Engine, EngineError, FinishResult, OperationOutcome, PrepareError, PrepareResult,
-    Request, Response, TableError,
+    Ask, CommittedCount, CreationQuota, Engine, EngineError, FinishResult, OperationOutcome, PrepareError,
+    PrepareResult, Request, Response, TableError,
 };
 
 use tokio::sync::Notify;
@@ -21,7 +21,7 @@ use crate::change_feed::{ChangeEvent, ChangeFeed};
 use crate::client_memory::{self, ClientMemory};
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metric, Metrics};
-use crate::quota;
+use crate::quota::{self, BranchCharges, CounterQuota};
 use crate::resp::Cursors;
 use crate::transactions::Transactions;
 
@@ -51,7 +51,7 @@ impl Default for Options {
         Self {
             default_table: "default".into(),
             allow_flush: false,
-            connections_max: 10_000,
+            connections_max: client_memory::default_connections(),
             request_read_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
@@ -71,6 +71,7 @@ pub struct Service {
     pub changes: ChangeFeed,
     pub transactions: Arc<Transactions>,
     pub(crate) cursors: Cursors,
+    pub(crate) branch_charges: BranchCharges,
     pub(crate) process: Process,
     /// The port of RESP; 0 before the server listens.
     resp_port: AtomicU16,
@@ -161,6 +162,7 @@ impl Service {
             changes: ChangeFeed::default(),
             transactions: Transactions::none(),
             cursors: Cursors::default(),
+            branch_charges: BranchCharges::default(),
             process: Process::new(),
             resp_port: AtomicU16::new(0),
             http_on_resp: LogLimit::default(),
@@ -251,7 +253,8 @@ impl Service {
         if !auth.is_limited(Quota::Counters) {
             return self.submit_prehashed(requests).await;
         }
-        quota::submit_batch(self, auth, requests).await
+        let quota: Arc<dyn CreationQuota> = Arc::new(CounterQuota(auth.clone()));
+        self.submit_prehashed(requests.into_iter().map(|one| one.with_quota(&quota)).collect()).await
     }
 
     /// Prepares a branch of a transaction of a client, unless it exceeds the counter quota of the client.
@@ -275,6 +278,10 @@ impl Service {
     ) -> Result<FinishResult, EngineError> {
         let finished = self.engine.finish_branch(name, outcome).await;
         if let Ok(FinishResult::Done { counted, .. }) = &finished {
+            match outcome {
+                BranchOutcome::Commit => self.branch_charges.keep(name),
+                BranchOutcome::Abort => self.branch_charges.refund(name),
+            }
             self.metrics.add(Metric::Applied, counted.len() as u64);
             for CommittedCount { cell, value, slot, millis } in counted {
                 let (cell, value, slot, millis) = (cell.clone(), *value, *slot, *millis);

@@ -48,7 +48,7 @@ impl SimProcess {
     pub fn apply(&self, operation: Operation) -> Option<oneshot::Receiver<Response>> {
         let hashes = Hashes::of(&operation, &self.secret, &mut Vec::new());
         let bytes_max = operation.size_max();
-        self.send(Request::Apply { operation, hashes, bytes_max })
+        self.send(Request::Apply { operation, hashes, bytes_max, quota: None })
     }
 
     /// Submits a request about a branch; `None` if the queue is full.

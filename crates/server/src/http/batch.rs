@@ -66,6 +66,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     let body = request.whole().await?;
     let BatchBody { operations } = json::object(&body)?;
     check_number(operations.len())?;
+    request.charge_operations(operations.len())?;
     request.spend(operations.len())?;
     let planned = operations.into_iter().map(|item| plan(&request, item)).collect();
     Ok(json::ok(&apply_planned(&request, planned).await))

@@ -114,7 +114,7 @@ fn text_or_base64(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     }
 }
 
-async fn read(request: &RequestContext, table: &Table, cells: &[Cell]) -> Result<Vec<Counter>, Problem> {
+async fn read(request: &mut RequestContext, table: &Table, cells: &[Cell]) -> Result<Vec<Counter>, Problem> {
     let values = request.read_all(cells).await?;
     Ok(cells.iter().zip(values).map(|(cell, value)| Counter::new(table, cell, value)).collect())
 }
@@ -168,7 +168,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
         ("column" = Option<String>, Query, description = "The column, as family:qualifier.")),
     responses((status = 200, body = Counter, description = "The content of the cell."))
 )]
-pub async fn get(request: RequestContext) -> HttpResult {
+pub async fn get(mut request: RequestContext) -> HttpResult {
     if verb(request.raw_part(4)).is_some() {
         // A row with this text is written with %3A.
         return Ok(not_allowed(&request.parts.method, request.parts.uri.path()));
@@ -177,7 +177,7 @@ pub async fn get(request: RequestContext) -> HttpResult {
     request.spend(1)?;
     let query = request.query(&["column"])?;
     let cell = cell(request.service(), &table, &request.part(4)?, &query)?;
-    let counters = read(&request, &table, &[cell]).await?;
+    let counters = read(&mut request, &table, &[cell]).await?;
     match &counters[..] {
         [counter] => Ok(json::ok(counter)),
         _ => Err(EngineError::Closed.into()),
@@ -203,13 +203,13 @@ fn cell(service: &Service, table: &Table, row: &[u8], query: &Query) -> Result<C
         ("after" = Option<String>, Query, description = "`next` of the previous page.")),
     responses((status = 200, body = Counters, description = "The counters."))
 )]
-pub async fn many(request: RequestContext) -> HttpResult {
+pub async fn many(mut request: RequestContext) -> HttpResult {
     let table = request.table(Right::Read)?;
     let query = request.query(&["row", "column", "prefix", "limit", "after"])?;
     let rows: Vec<&[u8]> = query.all("row").collect();
     if rows.is_empty() {
         request.spend(1)?;
-        return Ok(json::ok(&list_counters::page(&request, &table, &query).await?));
+        return Ok(json::ok(&list_counters::page(&mut request, &table, &query).await?));
     }
     if rows.len() > ROWS_MAX {
         let detail = format!("a request reads at most {ROWS_MAX} rows, not {}", rows.len());
@@ -223,6 +223,7 @@ pub async fn many(request: RequestContext) -> HttpResult {
     }
     request.spend(rows.len())?;
     let cells = rows.iter().map(|row| cell(request.service(), &table, row, &query));
-    let counters = read(&request, &table, &cells.collect::<Result<Vec<_>, _>>()?).await?;
+    let cells = cells.collect::<Result<Vec<_>, _>>()?;
+    let counters = read(&mut request, &table, &cells).await?;
     Ok(json::ok(&Counters { counters, next: None }))
 }

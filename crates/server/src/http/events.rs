@@ -135,6 +135,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     if kind == BATCHED {
         let events: Vec<&RawValue> = json::read(&body)?;
         check_number(events.len())?;
+        request.charge_operations(events.len())?;
         request.spend(events.len())?;
         let plan = |event: &RawValue| {
             let event: Event<'_> = json::object(event.get().as_bytes())?;

@@ -21,7 +21,7 @@ use super::change_body::ChangeBody;
 use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::{RequestContext, throttled};
-use crate::Account;
+use crate::{Account, Metric};
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -167,6 +167,7 @@ impl Import {
                 tokio::select! {
                     piece = body::next(&mut body, Duration::MAX) => break piece?,
                     () = tokio::time::sleep_until(until) => {
+                        app.service.metrics.add(Metric::ReadTimeoutHit, 1);
                         let detail = format!("no line was completed within {request_read_timeout:?}");
                         return Err(Problem::bad_request(detail).into());
                     }

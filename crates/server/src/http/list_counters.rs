@@ -16,7 +16,7 @@ const PAGE: usize = 100;
 const ROUNDS_MAX: usize = 16;
 
 pub async fn page(
-    request: &RequestContext,
+    request: &mut RequestContext,
     table: &std::sync::Arc<Table>,
     query: &Query,
 ) -> Result<Counters, Problem> {

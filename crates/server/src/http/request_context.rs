@@ -1,6 +1,7 @@
 //! An authenticated request.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
@@ -27,6 +28,18 @@ const SIMPLE_TYPES: [&str; 4] =
 
 /// Headers that a web page cannot send without that consent.
 const NOT_SIMPLE: [&str; 3] = ["authorization", idempotency_key::NAME, "ce-specversion"];
+
+/// Maximum reads in flight of a request.
+const READS_MAX: usize = 256;
+
+/// The part of the memory of a connection that the values read by a request may use.
+pub const VALUES_FRACTION: usize = 8;
+
+/// Size of a value in the forms it has before it is JSON: bytes, text and base64.
+const VALUE_COPIES: usize = 4;
+
+/// Memory of an operation of a batch besides the body.
+const OPERATION_BYTES: usize = 1 << 10;
 
 pub struct RequestContext {
     pub app: App,
@@ -176,10 +189,31 @@ impl RequestContext {
         Ok((partition, outcome.ok_or(EngineError::Closed)??))
     }
 
-    pub async fn read_all(&self, cells: &[Cell]) -> Result<Vec<Option<Value>>, Problem> {
-        let asks = cells.iter().cloned().map(Ask::Read).collect();
-        let responses = self.app.submit_batch(&self.auth, asks).await?;
-        responses.into_iter().map(|one| Ok(read_value(one)?)).collect()
+    /// Reads cells, and charges their values until the end of the request.
+    pub async fn read_all(&mut self, cells: &[Cell]) -> Result<Vec<Option<Value>>, Problem> {
+        let service = self.app.service.clone();
+        let limit = service.client_memory.connection_max() / VALUES_FRACTION;
+        let (mut values, mut bytes) = (Vec::with_capacity(cells.len()), 0);
+        for part in cells.chunks(READS_MAX) {
+            let _reserved = service.client_memory.reserve_reads(part.len()).await;
+            let asks = part.iter().cloned().map(Ask::Read).collect();
+            for response in self.app.submit_batch(&self.auth, asks).await? {
+                let value = read_value(response)?;
+                bytes += value.as_ref().map_or(0, Value::heap_bytes);
+                values.push(value);
+            }
+            if bytes > limit {
+                let detail = format!("the values have more than {limit} bytes: read fewer in a request");
+                return Err(Problem::new(ErrorCode::TooLarge, detail).with("limit", limit));
+            }
+            self.memory.charge_more(VALUE_COPIES * bytes).map_err(body::out_of_memory)?;
+        }
+        Ok(values)
+    }
+
+    /// Charges the operations of a batch, from their JSON to their outcomes, until the end of the request.
+    pub fn charge_operations(&mut self, number: usize) -> Result<(), Problem> {
+        self.memory.charge_more(number * OPERATION_BYTES).map_err(body::out_of_memory)
     }
 
     /// Applies an operation on one counter.
@@ -230,7 +264,12 @@ impl RequestContext {
         let options = &self.app.service.options;
         let body = self.body.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (limit, timeout) = (options.request_bytes_max, options.request_read_timeout);
-        body::whole(body, limit, timeout, &mut self.memory).await
+        let started = Instant::now();
+        let whole = body::whole(body, limit, timeout, &mut self.memory).await;
+        if whole.is_err() && started.elapsed() >= timeout {
+            self.app.service.metrics.add(Metric::ReadTimeoutHit, 1);
+        }
+        whole
     }
 
     /// Takes the body, to be read as a stream.

@@ -5,13 +5,14 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 
 use super::body::LingeringBody;
 use super::problem::{ErrorCode, Problem};
+use super::reply_memory::ConnectionMemory;
 use super::server::HEAD_BYTES_MAX;
 use super::state::App;
 use super::{
@@ -94,6 +95,17 @@ fn check_length(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(ErrorCode::HeadTooLarge, detail).with("limit", HEAD_BYTES_MAX))
 }
 
+/// Counts the limit that a response is about.
+fn count_limit(app: &App, method: &Method, status: StatusCode) {
+    let limit = match status {
+        StatusCode::PAYLOAD_TOO_LARGE if method == Method::GET => Metric::ReplyBytesHit,
+        StatusCode::PAYLOAD_TOO_LARGE => Metric::RequestBytesHit,
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Metric::HeadBytesHit,
+        _ => return,
+    };
+    app.service.metrics.add(limit, 1);
+}
+
 /// Checks the host of every request, measures it, and sets the security headers of its response.
 async fn observe(
     State(app): State<App>,
@@ -104,6 +116,7 @@ async fn observe(
     app.service.metrics.add(Metric::HttpRequests, 1);
     let started = Instant::now();
     let method = request.method().clone();
+    let memory = request.extensions().get::<ConnectionMemory>().cloned();
     let is_data = request.uri().path().starts_with("/v1/");
     let checked = check_length(&request).and_then(|()| hosts::check(&app.service.options, &request));
     let mut response = match checked {
@@ -113,6 +126,10 @@ async fn observe(
             problem.into_response()
         }
     };
+    count_limit(&app, &method, response.status());
+    if let Some(memory) = memory {
+        response = memory.charge_reply(&app.service, &method, response).await;
+    }
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::problem::{ErrorCode, Problem};
+use super::reply_memory::ConnectionMemory;
 use super::routes;
 use super::state::App;
 use super::write_timeout::WriteTimeout;
@@ -33,7 +34,7 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Read buffer of a connection. Larger than a head, so that a head that is a little too large gets a problem;
 /// to larger ones the HTTP library responds 431 without a body.
-const BUFFER_BYTES: usize = HEAD_BYTES_MAX + (4 << 10);
+pub const BUFFER_BYTES: usize = HEAD_BYTES_MAX + (4 << 10);
 
 /// Grace period of a shutdown after the request timeout.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -120,12 +121,18 @@ impl Server {
     {
         let router = TowerToHyperService::new(self.router.clone());
         let failures = Arc::new(AuthFailures::default());
+        let memory = ConnectionMemory::default();
+        let of_requests = memory.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
+            of_requests.head_complete();
+            request.extensions_mut().insert(of_requests.clone());
             request.extensions_mut().insert(Peer(peer));
             request.extensions_mut().insert(failures.clone());
             router.call(request)
         });
-        let stream = WriteTimeout::new(stream, self.service.options.request_read_timeout);
+        let must_close = memory.must_close.clone();
+        let limit = self.service.options.request_read_timeout;
+        let stream = WriteTimeout::new(stream, limit).charging(memory, &self.service);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.service.options.request_read_timeout)
@@ -140,8 +147,18 @@ impl Server {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = must_close.notified() => {
+                tracing::debug!(%peer, "closed: client_memory_max");
+                Ok(())
+            }
         };
         if let Err(error) = ended {
+            let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>());
+            if error.is_timeout() {
+                self.service.metrics.add(Metric::ReadTimeoutHit, 1);
+            } else if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut) {
+                self.service.metrics.add(Metric::WriteTimeoutHit, 1);
+            }
             tracing::debug!(%peer, %error, "connection failed");
         }
         drop(slot);

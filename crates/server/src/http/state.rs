@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::error_mapping::SOON;
 use super::problem::{ErrorCode, Problem};
-use crate::Service;
+use crate::{Metric, Service};
 
 #[derive(Clone)]
 pub struct App {
@@ -43,7 +43,10 @@ impl App {
     ) -> Result<T, Problem> {
         match tokio::time::timeout(self.service.options.request_timeout, tokio::spawn(work)).await {
             Ok(done) => done.map_err(|_| EngineError::Closed.into()),
-            Err(_) => Err(Problem::new(ErrorCode::OutcomeUnknown, unknown).retry_in(SOON)),
+            Err(_) => {
+                self.service.metrics.add(Metric::RequestTimeoutHit, 1);
+                Err(Problem::new(ErrorCode::OutcomeUnknown, unknown).retry_in(SOON))
+            }
         }
     }
 
@@ -51,6 +54,7 @@ impl App {
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Problem> {
         let request_timeout = self.service.options.request_timeout;
         tokio::time::timeout(request_timeout, work).await.map_err(|_| {
+            self.service.metrics.add(Metric::RequestTimeoutHit, 1);
             Problem::new(ErrorCode::Busy, "the store did not respond within the request timeout")
                 .retry_in(SOON)
         })

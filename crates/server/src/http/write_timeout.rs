@@ -1,4 +1,4 @@
-//! The write timeout of connections.
+//! The write timeout of connections, and the charge of the bytes that the HTTP library buffers.
 //!
 //! What must hold: while bytes wait to be sent, the client accepts a minimum part of them within the timeout,
 //! or all of them; otherwise the connection is closed. Single bytes do not suffice: they would let a client
@@ -12,6 +12,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::reply_memory::ConnectionMemory;
+use super::server::BUFFER_BYTES;
+use crate::{Account, Service};
+
 /// Bytes that a client must accept within the timeout, if at least that many wait: the write size of the RESP
 /// server.
 const PART_BYTES: usize = 1 << 20;
@@ -23,11 +27,19 @@ pub struct WriteTimeout<S> {
     until: Option<Pin<Box<Sleep>>>,
     /// Bytes of that part that the client has accepted.
     taken: usize,
+    charged: Option<(ConnectionMemory, Account)>,
 }
 
 impl<S: Unpin> WriteTimeout<S> {
     pub fn new(stream: S, timeout: Duration) -> Self {
-        Self { stream, timeout, until: None, taken: 0 }
+        Self { stream, timeout, until: None, taken: 0, charged: None }
+    }
+
+    /// Charges the bytes received since the last complete head, at most the buffer of the HTTP library.
+    pub fn charging(mut self, memory: ConnectionMemory, service: &Service) -> Self {
+        let account = memory.account(service);
+        self.charged = Some((memory, account));
+        self
     }
 
     /// Polls the stream. Fails if it is pending at the deadline.
@@ -110,7 +122,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, into);
+        if let Some((memory, account)) = &mut self.charged {
+            let received = memory.receive(into.filled().len() - before);
+            account.charge(received.min(BUFFER_BYTES)).map_err(io::Error::other)?;
+        }
+        read
     }
 }
 

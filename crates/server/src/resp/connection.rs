@@ -108,7 +108,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let reading = async {
             match deadline {
                 None => reading.await,
-                Some(deadline) => timeout_at(deadline, reading).await?,
+                Some(deadline) => {
+                    let read = timeout_at(deadline, reading).await;
+                    read.inspect_err(|_| self.session.service.metrics.add(Metric::ReadTimeoutHit, 1))?
+                }
             }
         };
         tokio::select! {
@@ -218,9 +221,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Err(error) => {
                     self.finish().await?;
-                    if error == ProtocolError::HttpRequest {
-                        self.session.service.report_http_on_resp(&self.session.peer);
-                    }
+                    self.count(&error);
                     Writer::new(&mut self.out, self.session.version).error(&format!("ERR {error}"));
                     self.send().await?;
                     return Ok(false);
@@ -247,7 +248,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                             // The duration of a scan depends on the number of keys.
                             let limit = if scans { Duration::MAX } else { limit };
                             let running = multi_step::run(command, &mut self.session, &mut self.out);
-                            timeout(limit, running).await.err().map(|_| OUTCOME_UNKNOWN.to_owned())
+                            let timed_out = timeout(limit, running).await.is_err();
+                            let metrics = &self.session.service.metrics;
+                            metrics.add(Metric::RequestTimeoutHit, timed_out.into());
+                            timed_out.then(|| OUTCOME_UNKNOWN.to_owned())
                         }
                         Err(error) => {
                             self.session.service.metrics.add(Metric::Throttled, 1);
@@ -283,6 +287,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(true)
     }
 
+    /// Counts the limit that a protocol error is about, and reports an HTTP request.
+    fn count(&self, error: &ProtocolError) {
+        let service = &self.session.service;
+        let limit = match error {
+            ProtocolError::HttpRequest => return service.report_http_on_resp(&self.session.peer),
+            ProtocolError::TooBigRequest => Metric::RequestBytesHit,
+            ProtocolError::InvalidMultibulkLength => Metric::ArgumentsHit,
+            ProtocolError::InvalidBulkLength => Metric::ArgumentBytesHit,
+            ProtocolError::UnauthenticatedMultibulkLength | ProtocolError::UnauthenticatedBulkLength => {
+                Metric::UnauthenticatedHit
+            }
+            ProtocolError::TooBigInline
+            | ProtocolError::TooBigMultibulkCount
+            | ProtocolError::TooBigBulkCount => Metric::InlineBytesHit,
+            ProtocolError::ExpectedDollar(_) | ProtocolError::UnbalancedQuotes => return,
+        };
+        service.metrics.add(limit, 1);
+    }
+
     /// Submits the batch to the engine and writes the replies. Sends replies meanwhile if they are large.
     async fn finish(&mut self) -> io::Result<()> {
         if self.batch.is_empty() {
@@ -315,6 +338,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         let Ok((reserved, responses)) = timeout(service.options.request_timeout, responses).await else {
             self.batch.fail(OUTCOME_UNKNOWN, session, &mut self.out);
+            service.metrics.add(Metric::RequestTimeoutHit, 1);
             service.metrics.observe_batch(&mut self.batch.commands);
             return Ok(());
         };
@@ -340,7 +364,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let limit = self.session.service.options.request_read_timeout;
         let sent = tokio::select! {
             biased;
-            sent = timeout(limit, self.stream.write_all(&self.out)) => sent?,
+            sent = timeout(limit, self.stream.write_all(&self.out)) => {
+                sent.inspect_err(|_| self.session.service.metrics.add(Metric::WriteTimeoutHit, 1))?
+            }
             exceeded = self.session.memory.closing() => Err(io::Error::other(exceeded)),
         };
         self.out.clear();

@@ -1,5 +1,6 @@
 //! Commands about the connection and the server, which need no engine.
 
+use jeton_core::units::format_duration;
 use jeton_resp::reply_writer::Version;
 use jeton_resp::request_parser::Command;
 
@@ -320,6 +321,9 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
     }
     let options = &session.service.options;
     let (connections, memory) = (options.connections_max.to_string(), options.client_memory_max.to_string());
+    let request_bytes = options.request_bytes_max.to_string();
+    let [read_timeout, timeout] =
+        [options.request_read_timeout, options.request_timeout].map(format_duration);
     let memory_max = session.service.engine.catalog().budget().limit().to_string();
     let port = session.service.resp_port().to_string();
     let known = [
@@ -327,6 +331,7 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
         ("appendonly", "yes"),
         ("client_memory_max", &memory),
         ("cluster-enabled", "no"),
+        ("connections_max", &connections),
         ("databases", "1"),
         ("maxclients", &connections),
         ("maxmemory", "0"),
@@ -334,6 +339,9 @@ fn config(command: &Command<'_>, session: &Session) -> Result<Reply, String> {
         ("maxmemory-policy", "noeviction"),
         ("memory_max", &memory_max),
         ("port", &port),
+        ("request_bytes_max", &request_bytes),
+        ("request_read_timeout", &read_timeout),
+        ("request_timeout", &timeout),
         ("save", ""),
         ("timeout", "0"),
     ];

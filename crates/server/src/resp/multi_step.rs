@@ -20,6 +20,7 @@ use super::reply::{self, CROSS, Reply};
 use super::scan;
 use super::session::{MultiQueue, Session};
 use super::turn::Turn;
+use crate::metrics::Metric;
 use crate::service::{operation_outcome, read_value};
 
 /// Keys read or written per batch by commands with many keys.
@@ -114,6 +115,7 @@ async fn change(
             }
             cells.insert(&arguments[at], resolved.cell);
             if cells.len() > QUEUED_KEYS_MAX {
+                session.service.metrics.add(Metric::TransactionHit, 1);
                 return Err(format!("ERR a command that is atomic names at most {QUEUED_KEYS_MAX} keys"));
             }
         }
@@ -145,7 +147,7 @@ async fn change(
                 Some(reply) => reply,
                 None => {
                     if spec.name == "MGET" {
-                        budget.check(keyspace.bytes_of(&arguments[1..]))?;
+                        budget.check(keyspace.bytes_of(&arguments[1..]), session)?;
                     }
                     keyspace.run(spec, arguments, millis)
                 }
@@ -182,15 +184,16 @@ impl ReplyBudget {
         Self { max, left: max, charged: bytes }
     }
 
-    fn check(&self, bytes: usize) -> Result<(), String> {
+    fn check(&self, bytes: usize, session: &Session) -> Result<(), String> {
         if bytes <= self.left {
             return Ok(());
         }
+        session.service.metrics.add(Metric::ReplyBytesHit, 1);
         Err(format!("ERR the reply is longer than {} bytes: request fewer keys", self.max))
     }
 
     fn spend(&mut self, bytes: usize, session: &mut Session) -> Result<(), String> {
-        self.check(bytes)?;
+        self.check(bytes, session)?;
         self.left -= bytes;
         // A keyspace has each value before and after the commands; a growing buffer is copied.
         self.charged += 2 * bytes;

@@ -19,7 +19,7 @@ use super::id_commands;
 use super::keyspace::{self, ExpiryChange, Keyspace};
 use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_RETRY, Reply};
 use super::session::{MultiQueue, Session};
-use crate::metrics::BatchCommands;
+use crate::metrics::{BatchCommands, Metric};
 
 /// Maximum commands of a transaction.
 pub const QUEUED_MAX: usize = 1024;
@@ -196,11 +196,13 @@ impl PipelineBatch {
         if !session.is_authenticated() && !spec.flags.contains(&"no_auth") {
             return Err(NO_AUTH.into());
         }
-        spec.check_size(command.len())?;
+        let metrics = &session.service.metrics;
+        spec.check_size(command.len()).inspect_err(|_| metrics.add(Metric::CommandSizeHit, 1))?;
         if let Some(queued) = &mut session.queued
             && !matches!(spec.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
         {
-            queue(queued, spec, command, session.service.options.request_bytes_max)?;
+            let within = queue(queued, spec, command, session.service.options.request_bytes_max)?;
+            within.inspect_err(|_| metrics.add(Metric::TransactionHit, 1))?;
             self.reply(&Reply::Word("QUEUED"), session);
             return Ok(Dispatch::Batched);
         }
@@ -442,13 +444,13 @@ fn write_error(response: &Response, writer: &mut Writer<'_>) {
     }
 }
 
-/// Queues a command after `MULTI`.
+/// Queues a command after `MULTI`, if it is allowed there and within the limits of a transaction.
 fn queue(
     queued: &mut MultiQueue,
     spec: &'static CommandSpec,
     command: &Command<'_>,
     bytes_max: usize,
-) -> Result<(), String> {
+) -> Result<Result<(), String>, String> {
     let is_allowed = match spec.kind {
         Kind::Connection => matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME" | "UNWATCH"),
         Kind::Scan | Kind::Transaction => false,
@@ -461,14 +463,14 @@ fn queue(
         return Err("ERR Command not allowed inside a transaction".into());
     }
     if queued.commands.len() >= QUEUED_MAX {
-        return Err(format!("ERR a transaction has at most {QUEUED_MAX} commands"));
+        return Ok(Err(format!("ERR a transaction has at most {QUEUED_MAX} commands")));
     }
     if queued.keys > QUEUED_KEYS_MAX {
-        return Err(format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys"));
+        return Ok(Err(format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys")));
     }
     if queued.bytes > bytes_max {
-        return Err(format!("ERR a transaction has at most {bytes_max} bytes"));
+        return Ok(Err(format!("ERR a transaction has at most {bytes_max} bytes")));
     }
     queued.commands.push(OwnedCommand::new(spec, command));
-    Ok(())
+    Ok(Ok(()))
 }

@@ -15,6 +15,7 @@ mod harness;
 mod hosts;
 mod imports;
 mod listing;
+mod memory;
 mod openapi;
 mod pages;
 mod rows;

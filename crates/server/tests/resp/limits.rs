@@ -43,6 +43,9 @@ fn oversized_requests_are_rejected_at_their_header() {
         assert_eq!(String::from_utf8(client.read_raw()).unwrap(), expected);
         assert_eq!(client.read_to_end(), b"");
     }
+    let limits =
+        [Metric::RequestBytesHit, Metric::ArgumentsHit, Metric::ArgumentBytesHit, Metric::InlineBytesHit];
+    assert_eq!(limits.map(|limit| server.service().metrics.get(limit)), [2, 1, 1, 2]);
     let mut client = server.client();
     let (key, fits, large) = ("k".repeat(1025), "v".repeat(65_536), "v".repeat(65_537));
     client.check(&format!(
