@@ -8,8 +8,11 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run, succeeds};
 
 /// The targets of `testing/fuzz/Cargo.toml`.
-const TARGETS: &[&str] =
-    &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot", "clock"];
+#[rustfmt::skip]
+const TARGETS: &[&str] = &[
+    "resp_request", "resp_reply", "resp_session", "http_body", "http_request", "id", "entry", "log", "snapshot",
+    "clock", "run", "config",
+];
 
 /// Options of the sanitizer. An input can request filters of any size, so a single allocation is limited:
 /// code that does not handle the failed allocation aborts, and that is a finding.

@@ -9,6 +9,8 @@ mod bench;
 mod cli_error;
 mod completions;
 mod config;
+#[cfg(test)]
+mod corpus;
 mod date;
 mod doctor;
 mod get;

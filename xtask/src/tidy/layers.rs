@@ -58,7 +58,7 @@ const CRATES: &[Crate] = &[
     entry("testing/chaos-bank", "a bank on three databases whose servers and databases are killed", &["crates/etx", "testing/testbed", "testing/testkit"]),
     entry("testing/bench-rivals", "Jeton, Redis and PostgreSQL under the same load", &["crates/resp", "testing/testbed", "testing/testkit"]),
     entry("testing/attack", "attacks a server beside a well-behaved client", &["crates/resp", "testing/testbed", "testing/testkit"]),
-    entry("testing/fuzz", "fuzz targets for every parser of untrusted bytes; a workspace of its own", &["crates/auth", "crates/clock", "crates/core", "crates/engine", "crates/filter", "crates/resp", "crates/server", "crates/wal"]),
+    entry("testing/fuzz", "fuzz targets for every parser of untrusted bytes; a workspace of its own", &["crates/auth", "crates/clock", "crates/core", "crates/engine", "crates/etx", "crates/filter", "crates/procedures", "crates/resp", "crates/server", "crates/wal"]),
     entry("research", "figures and evaluations of the papers; a workspace of its own", &["crates/clock", "crates/etx", "crates/filter", "crates/participants", "crates/register", "crates/register-raft", "crates/wal", "testing/testbed", "testing/testkit"]),
     entry("xtask", "`cargo xtask`: tests, checks, benchmarks", &[]),
 ];

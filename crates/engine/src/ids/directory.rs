@@ -15,6 +15,9 @@ use crate::lock::lock;
 
 const RUN_SUFFIX: &str = ".run";
 
+/// Maximum number in the name of a file. The next numbers do not overflow.
+pub(super) const RUN_NUMBER_MAX: u64 = u64::MAX / 4;
+
 pub(super) struct Store<D: Disk> {
     pub(super) disk: Arc<D>,
     pub(super) folder: String,
@@ -64,7 +67,7 @@ pub(super) fn run_file(number: u64) -> String {
 
 pub(super) fn run_number(file: &str) -> Option<u64> {
     let number = file.strip_suffix(RUN_SUFFIX)?.parse().ok()?;
-    (run_file(number) == file).then_some(number)
+    (number <= RUN_NUMBER_MAX && run_file(number) == file).then_some(number)
 }
 
 /// For `map_err`: what failed with which file.
@@ -88,10 +91,10 @@ mod tests {
 
     #[test]
     fn only_run_file_names_are_runs() {
-        for number in [0, 7, 9_999_999_999, u64::MAX] {
+        for number in [0, 7, 9_999_999_999, RUN_NUMBER_MAX] {
             assert_eq!(run_number(&run_file(number)), Some(number));
         }
-        for name in ["7.run", "+000000007.run", "0000000007.run.bak", "manifest", ".run", "0000000007"] {
+        for name in ["7.run", "+000000007.run", "0000000007.run.bak", "manifest", ".run", "0000000007", "18446744073709551615.run"] {
             assert_eq!(run_number(name), None, "{name}");
         }
     }

@@ -3,6 +3,7 @@
 use jeton_core::codec::Reader;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Key;
 use super::bucket::ENTRY_BYTES;
 use super::encoding::u32;
 
@@ -10,6 +11,9 @@ pub(super) const HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"jtnR";
 const VERSION: u32 = 1;
+
+/// A key and the length of an empty value.
+const RECORD_BYTES_MIN: u64 = size_of::<Key>() as u64 + 1;
 
 /// The header of a run. The numbers that lookups need stay in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +72,9 @@ impl Header {
         };
         let records =
             header.buckets.checked_mul(ENTRY_BYTES as u64).and_then(|n| n.checked_add(HEADER_BYTES as u64));
-        if header.buckets == 0 || records.is_none_or(|records| records > header.size) {
+        let records = records.and_then(|records| header.size.checked_sub(records));
+        // The sizes of a merge follow from the number of ids.
+        if header.buckets == 0 || records.is_none_or(|bytes| header.ids > bytes / RECORD_BYTES_MIN) {
             return Err("the header's numbers do not fit together");
         }
         Ok(header)
@@ -104,9 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_beyond_the_end_is_refused() {
-        let header =
-            Header { number: 3, generation: 9, buckets: u64::MAX / 2, ids: 7, size: 4000, digest: 5 };
-        assert!(Header::decode(&header.encode()).is_err());
+    fn more_buckets_or_ids_than_the_file_holds_are_refused() {
+        let header = Header { number: 3, generation: 9, buckets: 2, ids: 220, size: 4000, digest: 5 };
+        assert!(Header::decode(&header.encode()).is_ok());
+        for wrong in [Header { buckets: u64::MAX / 2, ..header }, Header { ids: 221, ..header }] {
+            assert!(Header::decode(&wrong.encode()).is_err());
+        }
     }
 }

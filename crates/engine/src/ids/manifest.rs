@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use jeton_wal::disk::{Disk, DiskFile};
 
-use super::directory::{Store, io_error, read_error};
+use super::directory::{RUN_NUMBER_MAX, Store, io_error, read_error};
 use super::encoding::u32;
 use super::{Error, NOTE_BYTES_MAX, RUNS_MAX};
 
@@ -78,7 +78,13 @@ impl Manifest {
             return Err("the manifest has a version that this program does not know");
         }
         let manifest = Self::decode_body(&mut body).filter(|_| body.rest().is_empty());
-        manifest.ok_or("the manifest's length does not fit its content")
+        let manifest = manifest.ok_or("the manifest's length does not fit its content")?;
+        // Otherwise a new run would replace the file of one that is listed.
+        let next = manifest.next_run;
+        if next > 2 * RUN_NUMBER_MAX || manifest.runs.iter().any(|run| run.number >= next) {
+            return Err("the manifest's numbers do not fit together");
+        }
+        Ok(manifest)
     }
 
     fn decode_body(body: &mut Reader<'_>) -> Option<Self> {
@@ -151,6 +157,14 @@ mod tests {
         }
         for end in 0..bytes.len() {
             assert!(Manifest::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_next_run_that_is_in_use_or_may_overflow_is_refused() {
+        for (next_run, is_valid) in [(5, true), (4, false), (u64::MAX, false)] {
+            let manifest = Manifest { next_run, ..sample() };
+            assert_eq!(Manifest::decode(&manifest.encode().unwrap()).is_ok(), is_valid, "{next_run}");
         }
     }
 
