@@ -33,9 +33,10 @@ struct Head {
 }
 
 impl<V: Values, D: Disk> Shard<V, D> {
-    /// Replays a log entry, or queues it for [`finish_replay`](Self::finish_replay). Entries come in the order
-    /// of their slots. `index_has` says whether the id index contains the entry already; the value store
-    /// contains it if the partition is at its slot or beyond.
+    /// Queues a log entry and replays many at a time; [`finish_replay`](Self::finish_replay) replays the
+    /// rest.
+    /// Entries come in the order of their slots. `index_has` says whether the id index contains the entry
+    /// already; the value store contains it if the partition is at its slot or beyond.
     pub fn replay(
         &mut self,
         catalog: &Catalog,
