@@ -33,7 +33,8 @@ struct Head {
 }
 
 impl<V: Values, D: Disk> Shard<V, D> {
-    /// Queues a log entry and replays many at a time; [`finish_replay`](Self::finish_replay) replays the rest.
+    /// Queues a log entry and replays many at a time; [`finish_replay`](Self::finish_replay) replays the
+    /// rest.
     /// Entries come in the order of their slots. `index_has` says whether the id index contains the entry
     /// already; the value store contains it if the partition is at its slot or beyond.
     pub fn replay(
@@ -58,7 +59,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 LogItem::Operation(operation, _) => {
                     let (cell, scratch) = (operation.first_cell(), &mut self.scratch);
                     let key = operation.id().map(|id| self.secret.id_key(cell, id, scratch));
-                    Some(Hashes { key, payload: PayloadHash(0) })
+                    Some(Hashes { key, payload: PayloadHash(0), principal: 0 })
                 }
             };
             self.replaying.items.push((item, hashes));
