@@ -60,9 +60,9 @@ fn the_content_type_is_required() {
 fn unknown_paths_and_invalid_queries_are_rejected() {
     let (_server, mut client) = TestServer::with_client();
     client.get("/v2").problem(404, "not-found");
-    let reply = client.call("DELETE", "/v1/tables/default", &[], b"");
+    let reply = client.call("PATCH", "/v1/tables/default", &[], b"");
     reply.problem(405, "method-not-allowed");
-    assert_eq!(reply.header("allow"), Some("GET,HEAD,PUT"));
+    assert_eq!(reply.header("allow"), Some("GET,HEAD,PUT,DELETE"));
     let misspelt = client.get("/v1/tables/default/counters?prefx=a");
     let detail =
         "The query has the unknown name `prefx`; did you mean `prefix`? Known are: row, column, prefix";

@@ -62,15 +62,17 @@ fn a_session_is_unknown_after_its_lease() {
 fn a_token_does_not_take_the_sessions_of_another() {
     let server = TestServer::with_tokens(["first", "second"].map(|name| grant(name, "numbered", "add")));
     server.table("numbered", &[Format::Sequenced]);
-    let statuses = |token: &str, clients: std::ops::Range<usize>| -> Vec<u64> {
-        let add = |client| json!({"table": "numbered", "row": "c", "delta": 1, "id": format!("{token}-{client}/5/1")});
+    // An eviction ends the epochs up to that of the evicted client.
+    let statuses = |token: &str, epoch: u64, clients: std::ops::Range<usize>| -> Vec<u64> {
+        let id = |client| format!("{token}-{client}/{epoch}/1");
+        let add = |client| json!({"table": "numbered", "row": "c", "delta": 1, "id": id(client)});
         let results = server.client_as(token).batch(clients.map(add));
         results.iter().map(|result| result["status"].as_u64().unwrap()).collect()
     };
     for first in (0..SESSIONS_MAX).step_by(256) {
-        assert_eq!(statuses("first", first..first + 256), [200; 256]);
+        assert_eq!(statuses("first", 5, first..first + 256), [200; 256]);
     }
-    assert_eq!(statuses("first", SESSIONS_MAX..SESSIONS_MAX + 1), [503]);
-    assert_eq!(statuses("second", 0..256), [200; 256]);
-    assert_eq!(statuses("first", SESSIONS_MAX..SESSIONS_MAX + 1), [503]);
+    assert_eq!(statuses("first", 5, SESSIONS_MAX..SESSIONS_MAX + 1), [503]);
+    assert_eq!(statuses("second", 6, 0..256), [200; 256]);
+    assert_eq!(statuses("first", 7, SESSIONS_MAX..SESSIONS_MAX + 1), [503]);
 }
