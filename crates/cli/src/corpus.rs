@@ -57,7 +57,8 @@ fn tokens() -> String {
     let tables = vec![TableRule { pattern: "clicks*".parse().unwrap(), rights: Rights::ALL }];
     let operations = Some(Rate { per_second: 100, burst: 200 });
     let limits = Limits { operations, tables: Some(1), counters: Some(1000) };
-    let grant = Grant { tables, server: true, expires: Some(2_000_000_000_000), limits, ..Grant::new("admin") };
+    let grant =
+        Grant { tables, server: true, expires: Some(2_000_000_000_000), limits, ..Grant::new("admin") };
     store.add(grant, &[1; RANDOM_BYTES], 0).unwrap();
     store.rotate("admin", &[2; RANDOM_BYTES], 1, 1_000_000).unwrap();
     store.add(Grant::new("idle"), &[3; RANDOM_BYTES], 0).unwrap();

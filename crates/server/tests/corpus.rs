@@ -150,27 +150,97 @@ fn the_corpus_of_requests_gets_valid_responses() {
 
 /// Steps: a digit or letter that selects connection and action, and a command.
 fn sessions() -> replay::Seeds {
-    let [open, guarded] = [0, 1].map(|choice: u8| {
-        move |steps: &[&str]| [&[choice], steps.join("\n").as_bytes()].concat()
-    });
+    let [open, guarded] =
+        [0, 1].map(|choice: u8| move |steps: &[&str]| [&[choice], steps.join("\n").as_bytes()].concat());
     vec![
-        ("pipeline", open(&["0DEL a", "0INCR a", "0INCRBY a 41", "0GET a", "0DECRBY default/a 50", "8JGET a"])),
-        ("transaction", open(&["0SET {t}a 1", "0MULTI", "0INCR {t}a", "0GET {t}a", "8PING x", "9INCRBY {t}a 5", "8EXEC"])),
-        ("discard", open(&["0SET a 1", "0MULTI", "0INCR a", "0DISCARD", "0EXEC", "0MULTI", "0MULTI", "0FOO", "8EXEC"])),
+        (
+            "pipeline",
+            open(&["0DEL a", "0INCR a", "0INCRBY a 41", "0GET a", "0DECRBY default/a 50", "8JGET a"]),
+        ),
+        (
+            "transaction",
+            open(&["0SET {t}a 1", "0MULTI", "0INCR {t}a", "0GET {t}a", "8PING x", "9INCRBY {t}a 5", "8EXEC"]),
+        ),
+        (
+            "discard",
+            open(&[
+                "0SET a 1", "0MULTI", "0INCR a", "0DISCARD", "0EXEC", "0MULTI", "0MULTI", "0FOO", "8EXEC",
+            ]),
+        ),
         ("cross-slot", open(&["0SET a 1", "0MULTI", "0INCR a", "0INCR b", "8EXEC"])),
-        ("ids", open(&["0SET every/a 5", "0JADD every/a 2 ID opaque:1", "9JADD every/a 2 ID opaque:1", "8JADD every/a -9 ID opaque:2 MIN 0", ":JOP every/a opaque:1"])),
-        ("many", open(&["0DEL every/{t}a every/{t}b", "8JMADD ID opaque:3 every/{t}a 1 every/{t}b -2", "8JGET every/{t}b"])),
+        (
+            "ids",
+            open(&[
+                "0SET every/a 5",
+                "0JADD every/a 2 ID opaque:1",
+                "9JADD every/a 2 ID opaque:1",
+                "8JADD every/a -9 ID opaque:2 MIN 0",
+                ":JOP every/a opaque:1",
+            ]),
+        ),
+        (
+            "many",
+            open(&[
+                "0DEL every/{t}a every/{t}b",
+                "8JMADD ID opaque:3 every/{t}a 1 every/{t}b -2",
+                "8JGET every/{t}b",
+            ]),
+        ),
         ("overflow", open(&["0SET a 9223372036854775807", "0INCR a", "0SET a x", "0DECR a", "8GET a"])),
-        ("bounds", open(&["0SET a 1", "0INCREX a BYINT 2 UBOUND 2", "0INCREX a BYINT 1 UBOUND 2", "8APPEND a 0"])),
+        (
+            "bounds",
+            open(&["0SET a 1", "0INCREX a BYINT 2 UBOUND 2", "0INCREX a BYINT 1 UBOUND 2", "8APPEND a 0"]),
+        ),
         ("expiry", open(&["0SET a 1 PX 1", "0INCR a", "0EXPIRE a 1 NX", "0GETEX a PERSIST", "8TTL a"])),
-        ("scan", open(&["0MSET a 1 b 2", "8SCAN 0 COUNT 1", "8SCAN @cursor MATCH [ab]* COUNT 1", "8DBSIZE", "8FLUSHALL"])),
-        ("hello", open(&["0HELLO 3 SETNAME me", "0COMMAND INFO GET FOO", "0CONFIG GET *max*", "0CLIENT LIST", "0INFO", "8COMMAND DOCS JADD"])),
+        (
+            "scan",
+            open(&[
+                "0MSET a 1 b 2",
+                "8SCAN 0 COUNT 1",
+                "8SCAN @cursor MATCH [ab]* COUNT 1",
+                "8DBSIZE",
+                "8FLUSHALL",
+            ]),
+        ),
+        (
+            "hello",
+            open(&[
+                "0HELLO 3 SETNAME me",
+                "0COMMAND INFO GET FOO",
+                "0CONFIG GET *max*",
+                "0CLIENT LIST",
+                "0INFO",
+                "8COMMAND DOCS JADD",
+            ]),
+        ),
         ("refused", open(&["0SUBSCRIBE c", "0WATCH a", "0KEYS *", "0EVAL x 0", "0MONITOR", "8UNWATCH"])),
         ("quit", open(&["0PING", "0QUIT", "8PING", "8PING", "<ECHO x"])),
         ("cut", open(&["0SET a 1", "0MULTI", "0SET a 2", "4GET a", "8RESET"])),
-        ("raw", open(&["0INCR a", r#"p"*2\r\n$3\r\nGET\r\n$1\r\na\r\nPING\r\n*1\r\n$99\r\nx""#, r#"q"*-1\r\n$x\r\n""#, r#"r"POST / HTTP/1.1\r\n""#])),
-        ("login", guarded(&["0GET a", "0AUTH x @admin", "0SET a 1", "8INCR a", "9HELLO 3 AUTH x @client", "9SET a 2", "9INCR a"])),
-        ("no-login", guarded(&["0PING", "0AUTH wrong", "0MULTI", "8EXEC", "1MGET a b c d e f g h i j k", "9PING"])),
+        (
+            "raw",
+            open(&[
+                "0INCR a",
+                r#"p"*2\r\n$3\r\nGET\r\n$1\r\na\r\nPING\r\n*1\r\n$99\r\nx""#,
+                r#"q"*-1\r\n$x\r\n""#,
+                r#"r"POST / HTTP/1.1\r\n""#,
+            ]),
+        ),
+        (
+            "login",
+            guarded(&[
+                "0GET a",
+                "0AUTH x @admin",
+                "0SET a 1",
+                "8INCR a",
+                "9HELLO 3 AUTH x @client",
+                "9SET a 2",
+                "9INCR a",
+            ]),
+        ),
+        (
+            "no-login",
+            guarded(&["0PING", "0AUTH wrong", "0MULTI", "8EXEC", "1MGET a b c d e f g h i j k", "9PING"]),
+        ),
     ]
 }
 

@@ -94,7 +94,15 @@ mod tests {
         for number in [0, 7, 9_999_999_999, RUN_NUMBER_MAX] {
             assert_eq!(run_number(&run_file(number)), Some(number));
         }
-        for name in ["7.run", "+000000007.run", "0000000007.run.bak", "manifest", ".run", "0000000007", "18446744073709551615.run"] {
+        for name in [
+            "7.run",
+            "+000000007.run",
+            "0000000007.run.bak",
+            "manifest",
+            ".run",
+            "0000000007",
+            "18446744073709551615.run",
+        ] {
             assert_eq!(run_number(name), None, "{name}");
         }
     }

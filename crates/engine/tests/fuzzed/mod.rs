@@ -51,7 +51,8 @@ static GOOD: LazyLock<FaultDisk> = LazyLock::new(|| {
 });
 
 fn add(index: &IdIndex<FaultDisk>, ids: &[(u64, Key)]) -> Result<(), Error> {
-    let entry = |(generation, key): &(u64, Key)| Entry { generation: *generation, key: *key, value: value(key) };
+    let entry =
+        |(generation, key): &(u64, Key)| Entry { generation: *generation, key: *key, value: value(key) };
     let mut entries: Vec<_> = ids.iter().map(entry).collect();
     sort(&mut entries);
     index.commit(&mut index.add(&entries)?, b"a note")

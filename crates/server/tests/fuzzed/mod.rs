@@ -82,13 +82,12 @@ impl FuzzServer {
         engine.create_table("every", settings).expect("a table");
         let engine = Arc::new(engine);
         let mut store = TokenStore::new();
-        let tokens = [("admin", Rights::ALL), ("client", Rights::NONE.with(Right::Read).with(Right::Add))].map(
-            |(name, rights)| {
+        let tokens = [("admin", Rights::ALL), ("client", Rights::NONE.with(Right::Read).with(Right::Add))]
+            .map(|(name, rights)| {
                 let tables = vec![TableRule { pattern: "*".parse().expect("a pattern"), rights }];
                 let random = [name.len() as u8; RANDOM_BYTES];
                 store.add(Grant { tables, ..Grant::new(name) }, &random, 0).expect("a token").reveal()
-            },
-        );
+            });
         let service = |access| {
             let options = Options { allow_flush: true, ..Options::default() };
             Arc::new(Service::new(engine.clone(), Arc::new(access), options).expect("a service"))
@@ -146,7 +145,11 @@ impl FuzzServer {
             let is_problem = !response.status().is_success();
             let media_type = response.headers().get(header::CONTENT_TYPE);
             let media_type = media_type.map_or("", |value| value.to_str().expect("a media type")).to_owned();
-            assert_eq!(is_problem, media_type == "application/problem+json", "{asked}: {status} {media_type}");
+            assert_eq!(
+                is_problem,
+                media_type == "application/problem+json",
+                "{asked}: {status} {media_type}"
+            );
             if media_type == "text/event-stream" {
                 return Checked { status, lines: Vec::new() };
             }

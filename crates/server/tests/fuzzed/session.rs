@@ -106,7 +106,9 @@ fn parse(line: &[u8]) -> Option<Arguments> {
     let (line, mut args) = ([line, b"\n"].concat(), Args::default());
     let mut parser = request_parser::Parser::new(request_parser::Limits::default());
     match parser.next(&line, &mut args) {
-        Ok(request_parser::Progress::Command { command, .. }) => Some(command.iter().map(Vec::from).collect()),
+        Ok(request_parser::Progress::Command { command, .. }) => {
+            Some(command.iter().map(Vec::from).collect())
+        }
         _ => None,
     }
 }
@@ -215,7 +217,9 @@ impl Model {
         let number = |at: usize| std::str::from_utf8(&command[at]).expect("text").parse().expect("a number");
         match (name, reply) {
             // Some keys may have changed.
-            (b"MSET" | b"DEL" | b"UNLINK" | b"FLUSHALL" | b"FLUSHDB", Value::Error(_)) => self.forget(command),
+            (b"MSET" | b"DEL" | b"UNLINK" | b"FLUSHALL" | b"FLUSHDB", Value::Error(_)) => {
+                self.forget(command)
+            }
             (_, Value::Error(text)) if text.starts_with(b"IDBUSY") => self.forget(command),
             // Nothing has changed.
             (_, Value::Error(_)) => {}
