@@ -71,7 +71,7 @@ fn counters_and_ids_of_a_deleted_table_do_not_come_back() {
         let ids = ids(&engine);
         assert!(ids.iter().all(|id| matches!(outcome(&engine, id), Ok(OperationOutcome::Fresh(_)))));
 
-        let mut restart = |at, engine: Engine| {
+        let restart = |at, engine: Engine| {
             if at != restart_after {
                 return engine;
             }
