@@ -2,8 +2,8 @@
 //!
 //! A filter is charged for its bytes, and at least for what its expected ids need, from when it is built
 //! until it is dropped. So the memory for the expected ids is available when they arrive. Beyond that the
-//! filter grows until the budget is exhausted; then it reports [`Pressure::MemoryCap`](crate::Pressure::MemoryCap), as at
-//! its own cap.
+//! filter grows until the budget is exhausted; then it reports
+//! [`Pressure::MemoryCap`](crate::Pressure::MemoryCap), as at its own cap.
 
 use std::fmt;
 use std::sync::Arc;

@@ -30,8 +30,8 @@ macro_rules! mutated {
     };
 }
 
-/// Marks the place of a deliberate bug (see `mutation.rs` in `jeton-core`); always `false` without the feature
-/// `mutations`.
+/// Marks the place of a deliberate bug (see `mutation.rs` in `jeton-core`); always `false` without the
+/// feature `mutations`.
 #[cfg(not(feature = "mutations"))]
 macro_rules! mutated {
     ($name:ident) => {

@@ -1,8 +1,8 @@
 //! Work on the files of segments, done without the journal: removing released ones, and creating the next
 //! one.
 //!
-//! Invariant: *the name of a file states its use.* A file is renamed away from a segment's name, durably, before
-//! its header changes, and gets the next name only after its new header is durable.
+//! Invariant: *the name of a file states its use.* A file is renamed away from a segment's name, durably,
+//! before its header changes, and gets the next name only after its new header is durable.
 
 use std::io;
 use std::sync::Arc;

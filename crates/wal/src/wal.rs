@@ -210,8 +210,8 @@ impl<D: Disk> Wal<D> {
         self.end(false);
     }
 
-    /// Makes all appends durable for which there is space; the outcome of the others is unknown. Further requests
-    /// are refused. Dropping the wal does the same, and releases the directory.
+    /// Makes all appends durable for which there is space; the outcome of the others is unknown. Further
+    /// requests are refused. Dropping the wal does the same, and releases the directory.
     pub fn close(&self) {
         self.end(true);
         // Locked until all have ended: a second caller must not return before.
