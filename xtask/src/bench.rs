@@ -55,18 +55,18 @@ pub fn bench(arguments: &[String]) -> Result<()> {
 }
 
 /// Runs the command and writes its standard output to a page of `docs/bench`, named by the last word of the
-/// xtask command.
+/// xtask command, also if a bar was missed.
 pub fn write_markdown(xtask: &str, mut command: Command, own: &[String]) -> Result<()> {
     let name = xtask.rsplit(' ').next().unwrap_or(xtask);
     let output = command.stderr(Stdio::inherit()).output().context("cannot start the benchmark")?;
     let text = String::from_utf8_lossy(&output.stdout);
     print!("{text}");
-    if !output.status.success() {
-        bail!("the benchmark failed: {}", output.status);
-    }
     let path = format!("docs/bench/{name}.md");
     let page = format!("# {name}\n\nCommand: `cargo xtask {xtask} {}`\n\n{text}", own.join(" "));
     fs::write(root().join(&path), page).with_context(|| format!("cannot write {path}"))?;
     eprintln!("wrote {path}");
+    if !output.status.success() {
+        bail!("the benchmark failed: {}", output.status);
+    }
     Ok(())
 }
