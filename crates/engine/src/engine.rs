@@ -11,6 +11,7 @@
 
 // Long file: the public API of the engine with its start and stop sequence.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
@@ -403,43 +404,42 @@ impl Engine {
         &self,
         requests: Vec<Request>,
     ) -> impl Future<Output = Vec<Response>> + Send + use<> {
-        let shards = self.shards.load();
+        let shards = self.shards.load_full();
         let total = requests.len();
-        let mut parts = Vec::new();
+        let error = |error| Response::Applied(Err(error));
         // A single shard gets all requests, and returns all responses in order.
         let single = shards.len() == 1 && (1..=REQUESTS_MAX).contains(&total);
+        let (mut whole, mut parts) = (None, Vec::new());
         if single {
-            parts.push((Vec::new(), shards[0].submit(requests)));
+            whole = Some(shards[0].submit(requests));
         } else if !shards.is_empty() {
-            let mut shares = vec![(Vec::new(), Vec::new()); shards.len()];
+            let mut shares: Vec<_> = shards.iter().map(|_| (Vec::new(), Vec::new())).collect();
             for (at, request) in requests.into_iter().enumerate() {
-                let shard = usize::from(request.partition().0) % shards.len();
-                shares[shard].0.push(at);
-                shares[shard].1.push(request);
-                if shares[shard].0.len() == REQUESTS_MAX {
-                    let (places, requests) = std::mem::take(&mut shares[shard]);
-                    parts.push((places, shards[shard].submit(requests)));
-                }
+                let share = &mut shares[usize::from(request.partition().0) % shards.len()];
+                share.0.push(at);
+                share.1.push(request);
             }
-            let rest = shards.iter().zip(shares).filter(|(_, (places, _))| !places.is_empty());
-            parts.extend(rest.map(|(shard, (places, requests))| (places, shard.submit(requests))));
+            parts = shares.into_iter().enumerate().map(|(shard, share)| Part::new(shard, share)).collect();
+            parts.iter_mut().for_each(|part| part.submit(&shards));
         }
+        // A shard runs until all its senders are dropped: close must not wait for callers.
+        let shards = Arc::downgrade(&shards);
         async move {
-            let error = |error| Response::Applied(Err(error));
-            let mut all = vec![error(EngineError::Closed); if single { 0 } else { total }];
-            for (places, part) in parts {
-                let responses = match part {
-                    Ok(responses) => responses.await.map_err(|_| EngineError::Closed),
-                    Err(refusal) => Err(refusal),
-                };
-                match responses {
-                    Ok(responses) if single => return responses,
+            if let Some(submitted) = whole {
+                return match submitted {
                     Ok(responses) => {
-                        places.into_iter().zip(responses).for_each(|(at, response)| all[at] = response);
+                        responses.await.unwrap_or_else(|_| vec![error(EngineError::Closed); total])
                     }
-                    Err(refusal) if single => return vec![error(refusal); total],
-                    Err(refusal) => places.into_iter().for_each(|at| all[at] = error(refusal.clone())),
+                    Err(refusal) => vec![error(refusal); total],
+                };
+            }
+            let mut all = vec![error(EngineError::Closed); total];
+            while parts.iter().any(|part| part.submitted.is_some()) {
+                for part in &mut parts {
+                    part.receive(&mut all).await;
                 }
+                let shards = shards.upgrade().unwrap_or_default();
+                parts.iter_mut().for_each(|part| part.submit(&shards));
             }
             all
         }
@@ -506,6 +506,49 @@ impl Engine {
 
     pub fn stats(&self) -> Stats {
         Stats::of(&self.catalog(), &self.stores, &self.health, self.replayed)
+    }
+}
+
+/// The requests of a call for one shard. They are submitted `REQUESTS_MAX` at a time, the next ones after the
+/// responses to the previous ones: a shard does not keep the order between batches.
+struct Part {
+    shard: usize,
+    /// The places of all responses that are not received.
+    places: VecDeque<usize>,
+    rest: Vec<Request>,
+    submitted: Option<Submitted>,
+}
+
+/// The number of submitted requests, and their responses.
+type Submitted = (usize, Result<oneshot::Receiver<Vec<Response>>, EngineError>);
+
+impl Part {
+    fn new(shard: usize, (places, rest): (Vec<usize>, Vec<Request>)) -> Self {
+        Self { shard, places: places.into(), rest, submitted: None }
+    }
+
+    fn submit(&mut self, shards: &[ShardHandle]) {
+        if self.rest.is_empty() {
+            return;
+        }
+        let count = self.rest.len().min(REQUESTS_MAX);
+        let after = self.rest.split_off(count);
+        let requests = std::mem::replace(&mut self.rest, after);
+        let shard = shards.get(self.shard).ok_or(EngineError::Closed);
+        self.submitted = Some((count, shard.and_then(|shard| shard.submit(requests))));
+    }
+
+    async fn receive(&mut self, all: &mut [Response]) {
+        let Some((count, submitted)) = self.submitted.take() else { return };
+        let places = self.places.drain(..count);
+        let responses = match submitted {
+            Ok(responses) => responses.await.map_err(|_| EngineError::Closed),
+            Err(refusal) => Err(refusal),
+        };
+        match responses {
+            Ok(responses) => places.zip(responses).for_each(|(at, response)| all[at] = response),
+            Err(refusal) => places.for_each(|at| all[at] = Response::Applied(Err(refusal.clone()))),
+        }
     }
 }
 

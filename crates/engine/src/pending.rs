@@ -1,7 +1,11 @@
 //! Requests in flight in a shard. Requests that arrived together are answered together, once the last of them
 //! is decided and the latest batch that any of them needs is durable: a client that sends fifty requests is
 //! woken once.
+//!
+//! A caller with thousands of requests must not delay all others: the backlog hands out small batches first,
+//! and large ones piece by piece. The requests of one batch are decided in order.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use tokio::sync::oneshot;
@@ -11,6 +15,9 @@ use crate::response::{EngineError, Response};
 
 /// Maximum number of requests that a caller sends together.
 pub const REQUESTS_MAX: usize = 4096;
+
+/// Maximum requests of a small batch.
+const SMALL_MAX: usize = 64;
 
 /// Requests that are answered together.
 #[derive(Debug)]
@@ -65,6 +72,70 @@ impl PendingBatch {
 
     fn new(requests: Requests, to: To) -> Self {
         Self { requests, taken: 0..0, response: PendingResponse { needs_batch: 0, to } }
+    }
+
+    /// Number of requests that are not decided yet.
+    pub fn undecided(&self) -> usize {
+        self.requests.as_slice().len() - self.taken.end
+    }
+
+    pub fn is_one(&self) -> bool {
+        matches!(self.requests, Requests::One(_))
+    }
+
+    fn is_large(&self) -> bool {
+        self.requests.as_slice().len() > SMALL_MAX
+    }
+}
+
+/// Batches with requests that are not decided yet.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    small: VecDeque<PendingBatch>,
+    /// In the order of their turns.
+    large: VecDeque<PendingBatch>,
+    /// Number of requests that are not decided.
+    requests: usize,
+}
+
+impl Backlog {
+    pub fn len(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of requests that are not decided.
+    pub fn requests(&self) -> usize {
+        self.requests
+    }
+
+    pub fn push(&mut self, batch: PendingBatch) {
+        self.requests += batch.undecided();
+        if batch.is_large() { &mut self.large } else { &mut self.small }.push_back(batch);
+    }
+
+    /// Puts a batch back that is not decided completely.
+    pub fn put_back(&mut self, batch: PendingBatch) {
+        self.requests += batch.undecided();
+        if batch.is_large() { self.large.push_back(batch) } else { self.small.push_front(batch) }
+    }
+
+    /// The next batch: a small one, if there is one, or with `large_first` a large one.
+    pub fn pop(&mut self, large_first: bool) -> Option<PendingBatch> {
+        let (first, second) =
+            if large_first { (&mut self.large, &mut self.small) } else { (&mut self.small, &mut self.large) };
+        let batch = first.pop_front().or_else(|| second.pop_front())?;
+        self.requests -= batch.undecided();
+        Some(batch)
+    }
+
+    /// Number of requests that one batch may have decided in a round of `requests_max`: an equal share of
+    /// the large ones, and no less than a small one.
+    pub fn large_share(&self, requests_max: usize) -> usize {
+        (requests_max / self.large.len().max(1)).max(SMALL_MAX)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
 use crate::partition_log::PartitionLog;
-use crate::pending::{PendingBatch, PendingResponse};
+use crate::pending::{Backlog, PendingBatch, PendingResponse};
 use crate::request::Request;
 use crate::response::{EngineError, Response};
 use crate::response_dispatcher::ResponseDispatcher;
@@ -47,6 +47,9 @@ const BATCH_REQUESTS_TOGETHER: usize = 512;
 /// From this many waiting messages on, batches are as large as the options permit: the last requests wait
 /// long in any case, and large batches take less space in the log and its index.
 const MANY_WAITING: usize = 512;
+
+/// Maximum number of callers in the backlog; the others wait in the queue.
+const BACKLOG_MAX: usize = 1024;
 
 /// A shard whose id index lacks more freezes than this refuses writes.
 const LAG_MAX: usize = 8;
@@ -129,9 +132,7 @@ pub struct Worker<L, V, D: Disk, C> {
 struct ShardQueues {
     in_flight: VecDeque<InFlight>,
     /// Requests that are not decided yet.
-    backlog: VecDeque<PendingBatch>,
-    /// Number of requests in the backlog.
-    waiting: usize,
+    backlog: Backlog,
     /// Frozen, and not durable yet.
     ids: Option<FrozenIds>,
     values: Option<FrozenValues>,
@@ -154,12 +155,13 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         let mut open = true;
         let mut yielded = !self.yields_first;
         while open || !queues.in_flight.is_empty() || !queues.backlog.is_empty() {
-            let few = self.queue.len() < MANY_WAITING;
-            let max = match queues.weight {
+            let few = self.queue.len() + queues.backlog.len() < MANY_WAITING;
+            let requests_max = match queues.weight {
                 _ if !few => self.options.batch_requests_max,
                 0 | 1 => BATCH_REQUESTS.min(self.options.batch_requests_max),
-                weight => (BATCH_REQUESTS_TOGETHER / weight).max(1),
+                _ => BATCH_REQUESTS_TOGETHER.min(self.options.batch_requests_max),
             };
+            let receive_max = (requests_max / queues.weight.max(1)).max(1);
             let event = poll_fn(|context| {
                 if !std::mem::replace(&mut yielded, true) {
                     context.waker().wake_by_ref();
@@ -171,15 +173,16 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                     return Poll::Ready(Event::Written(written));
                 }
                 let may_decide = queues.in_flight.len() < IN_FLIGHT_MAX;
-                if may_decide && !queues.backlog.is_empty() {
-                    return Poll::Ready(Event::Received);
-                }
-                if may_decide && open {
-                    match self.queue.poll_recv_many(context, &mut messages, max) {
+                // Also with a backlog: small batches overtake large ones.
+                if may_decide && open && queues.backlog.len() < BACKLOG_MAX {
+                    match self.queue.poll_recv_many(context, &mut messages, receive_max) {
                         Poll::Ready(0) => return Poll::Ready(Event::Closed),
                         Poll::Ready(_) => return Poll::Ready(Event::Received),
                         Poll::Pending => {}
                     }
+                }
+                if may_decide && !queues.backlog.is_empty() {
+                    return Poll::Ready(Event::Received);
                 }
                 if self.shard.is_freezing() {
                     return Poll::Ready(Event::Idle);
@@ -198,12 +201,14 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                     }
                 }
                 Event::Received => {
-                    let (before, count) = (queues.waiting, messages.len().max(1));
-                    for message in messages.drain(..) {
-                        self.receive(message, &mut queues);
+                    if !messages.is_empty() {
+                        let (before, count) = (queues.backlog.requests(), messages.len());
+                        for message in messages.drain(..) {
+                            self.receive(message, &mut queues);
+                        }
+                        queues.weight = (queues.backlog.requests() - before).div_ceil(count);
                     }
-                    queues.weight = (queues.waiting - before).div_ceil(count);
-                    self.decide(&mut queues);
+                    self.decide(&mut queues, requests_max);
                 }
             }
             self.freeze_if_due(&mut queues);
@@ -214,13 +219,10 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
     fn receive(&mut self, message: Message, queues: &mut ShardQueues) {
         match message {
             Message::Request { request, reply } => {
-                queues.waiting += 1;
-                queues.backlog.push_back(PendingBatch::one(request, reply));
+                queues.backlog.push(PendingBatch::one(request, reply));
             }
             Message::Batch { requests, reply } => {
-                self.queued_requests.fetch_sub(requests.len(), Ordering::Relaxed);
-                queues.waiting += requests.len();
-                queues.backlog.push_back(PendingBatch::many(requests, reply));
+                queues.backlog.push(PendingBatch::many(requests, reply));
             }
             Message::Flush(reply) => queues.flush_next.push(reply),
             Message::SetClosed { table, closed, reply } => {
@@ -250,8 +252,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
     }
 
     /// Decides requests of the backlog, up to the size of a batch.
-    fn decide(&mut self, queues: &mut ShardQueues) {
-        let BatchInput { mut batches, bytes, writes } = self.take(queues);
+    fn decide(&mut self, queues: &mut ShardQueues, requests_max: usize) {
+        let BatchInput { mut batches, bytes, writes } = self.take(queues, requests_max);
         let (mut reservation, mut refusal) = (None, None);
         if writes > 0 {
             match self.admit(writes, bytes) {
@@ -298,8 +300,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         let mut ready = Vec::new();
         for batch in batches {
             let needs_batch = batch.response.needs_batch;
-            if batch.taken.end < batch.requests.as_slice().len() {
-                queues.backlog.push_front(batch);
+            if batch.undecided() > 0 {
+                queues.backlog.put_back(batch);
             } else if self.shard.is_durable(needs_batch) || mutated!(AckBeforeSync) {
                 ready.push(batch.response);
             } else {
@@ -310,15 +312,17 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         self.responses.send(ready);
     }
 
-    /// Takes as much from the backlog as a batch holds. Of the last that is taken, some requests may be left.
-    fn take(&self, queues: &mut ShardQueues) -> BatchInput {
+    /// Takes as much from the backlog as a batch holds. Of the large ones that are taken, some requests may be
+    /// left.
+    fn take(&self, queues: &mut ShardQueues, requests_max: usize) -> BatchInput {
         let limits = self.log.limits();
-        let requests_max = self.options.batch_requests_max.min(limits.batch_entries_max);
+        let requests_max = requests_max.min(limits.batch_entries_max);
+        let share = queues.backlog.large_share(requests_max);
         let mut input = BatchInput::default();
-        let (mut count, mut full) = (0, false);
-        while !full && let Some(mut batch) = queues.backlog.pop_front() {
+        let (mut count, mut queued, mut full) = (0, 0, false);
+        while !full && let Some(mut batch) = queues.backlog.pop(2 * count >= requests_max) {
             batch.taken.start = batch.taken.end;
-            for request in &batch.requests.as_slice()[batch.taken.start..] {
+            for request in batch.requests.as_slice()[batch.taken.start..].iter().take(share) {
                 let size = request.value_bytes_max();
                 // A single request is taken whatever its size: the shard refuses it if it is too large.
                 full = count > 0 && (count >= requests_max || input.bytes + size > limits.batch_bytes_max);
@@ -331,12 +335,13 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 input.writes += usize::from(size > 0);
             }
             if batch.taken.is_empty() {
-                queues.backlog.push_front(batch);
+                queues.backlog.put_back(batch);
             } else {
+                queued += if batch.is_one() { 0 } else { batch.taken.len() };
                 input.batches.push(batch);
             }
         }
-        queues.waiting -= count;
+        self.queued_requests.fetch_sub(queued, Ordering::Relaxed);
         input
     }
 
@@ -469,6 +474,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::ids::IdIndex;
+    use crate::pending::REQUESTS_MAX;
     use crate::recovery::{Recovered, find, replay_log};
     use crate::response::OperationOutcome;
     use crate::shard::Stores;
@@ -580,6 +586,29 @@ mod tests {
                 Job::Values { frozen, .. } => frozen.batch,
             };
             assert!(scenario.jobs.iter().map(batch).all(|batch| batch == 1), "a later freeze was stored");
+        }
+    }
+
+    #[test]
+    fn a_small_batch_overtakes_a_large_one() {
+        let (scenario, worker) = scenario(false, 512);
+        let requests =
+            (0..REQUESTS_MAX as u64).map(|number| (scenario.request)(number, oneshot::channel().0));
+        let requests = requests.map(|message| match message {
+            Message::Request { request, .. } => request,
+            _ => unreachable!("a request"),
+        });
+        let (reply, mut large) = oneshot::channel();
+        scenario.send(Message::Batch { requests: requests.collect(), reply });
+        let mut small = scenario.add(1 << 20);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut work = std::pin::pin!(worker.run());
+        while small.try_recv().is_err() {
+            assert!(work.as_mut().poll(&mut context).is_pending());
+            assert!(large.try_recv().is_err(), "the large batch is answered first");
+        }
+        while large.try_recv().is_err() {
+            assert!(work.as_mut().poll(&mut context).is_pending());
         }
     }
 
