@@ -97,7 +97,7 @@ fn rows() -> Vec<Row> {
     let value = "`request_bytes_max`".into();
     add("memory of the commands of a transaction", value, "`MULTI`", error, &hits("transaction"));
     let value = format!(
-        "{} requests, {} reads, {}",
+        "{} commands or requests, {} reads, {}",
         pipeline::BATCH_REQUESTS_MAX,
         pipeline::BATCH_READS_MAX,
         size(pipeline::BATCH_BYTES_MAX)

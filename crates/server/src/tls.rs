@@ -189,7 +189,7 @@ pub async fn serve_https(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let server = Arc::new(http::Server::new(service.clone()));
+    let server = Arc::new(http::Server::new(service.clone())?);
     let of_connections = server.clone();
     let connections = accept(tls, service, listener, stop, move |stream, peer| {
         let server = of_connections.clone();

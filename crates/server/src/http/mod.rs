@@ -10,6 +10,7 @@ mod backup;
 mod batch;
 mod body;
 mod branches;
+pub(crate) mod bulk;
 mod change_body;
 mod counters;
 mod error_mapping;

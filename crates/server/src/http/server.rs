@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::bulk::BulkRuntime;
 use super::problem::{ErrorCode, Problem};
 use super::reply_memory::ConnectionMemory;
 use super::routes;
@@ -54,6 +55,7 @@ pub struct Server {
     router: axum::Router,
     closing: watch::Sender<bool>,
     slots: Arc<Semaphore>,
+    bulk: Arc<BulkRuntime>,
 }
 
 /// A permit for a connection, released on drop.
@@ -67,11 +69,11 @@ pub struct ConnectionSlot {
 pub struct Peer(pub SocketAddr);
 
 impl Server {
-    pub fn new(service: Arc<Service>) -> Self {
+    pub fn new(service: Arc<Service>) -> io::Result<Self> {
         let (closing, is_closing) = watch::channel(false);
         let router = routes::router(App { service: service.clone(), closing: is_closing });
         let slots = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
-        Self { service, router, closing, slots }
+        Ok(Self { service, router, closing, slots, bulk: Arc::new(BulkRuntime::new()?) })
     }
 
     /// Serves until `shutdown` completes, then responds to the requests in flight and returns.
@@ -123,12 +125,15 @@ impl Server {
         let failures = Arc::new(AuthFailures::default());
         let memory = ConnectionMemory::default();
         let of_requests = memory.clone();
+        let bulk = self.bulk.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             of_requests.head_complete();
             request.extensions_mut().insert(of_requests.clone());
             request.extensions_mut().insert(Peer(peer));
             request.extensions_mut().insert(failures.clone());
-            router.call(request)
+            let is_bulk = BulkRuntime::takes(&request);
+            let (response, bulk) = (router.call(request), bulk.clone());
+            async move { if is_bulk { bulk.run(response).await } else { response.await } }
         });
         let must_close = memory.must_close.clone();
         let limit = self.service.options.request_read_timeout;

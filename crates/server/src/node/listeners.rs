@@ -137,7 +137,9 @@ impl Listeners {
                 (ListenProtocol::RespTls, Some(tls)) => {
                     tasks.spawn(tls::serve_resp(tls, service, listener, stop))
                 }
-                (ListenProtocol::Http, _) => tasks.spawn(http::Server::new(service).serve(listener, stop)),
+                (ListenProtocol::Http, _) => {
+                    tasks.spawn(async move { http::Server::new(service)?.serve(listener, stop).await })
+                }
                 (ListenProtocol::HttpTls, Some(tls)) => {
                     tasks.spawn(tls::serve_https(tls, service, listener, stop))
                 }

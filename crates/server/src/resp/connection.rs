@@ -231,6 +231,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Dispatch::Batched if !self.batch.is_full() => {}
                 Dispatch::Batched | Dispatch::Deferred => {
                     self.finish().await?;
+                    // The batch may have needed no response of the engine.
+                    tokio::task::yield_now().await;
                     self.session.millis = self.session.service.millis();
                 }
                 Dispatch::MultiStep(command) => {

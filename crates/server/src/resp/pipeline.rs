@@ -27,8 +27,9 @@ pub const QUEUED_MAX: usize = 1024;
 /// Maximum keys of a transaction, and of a command that is executed as one.
 pub const QUEUED_KEYS_MAX: usize = 4096;
 
-/// Maximum requests of a pipeline batch.
-pub const BATCH_REQUESTS_MAX: usize = 1024;
+/// Maximum commands of a pipeline batch, and maximum requests of the commands before its last one. Other
+/// connections are served between two batches.
+pub const BATCH_REQUESTS_MAX: usize = 256;
 
 /// Maximum reads of a pipeline batch, and of a command within it. Their values are in memory at once.
 pub const BATCH_READS_MAX: usize = 256;
@@ -133,7 +134,7 @@ impl PipelineBatch {
     }
 
     pub fn is_full(&self) -> bool {
-        self.requests.len() >= BATCH_REQUESTS_MAX
+        self.items.len().max(self.requests.len()) >= BATCH_REQUESTS_MAX
             || self.reads >= BATCH_READS_MAX
             || self.text.len() + self.input_bytes >= BATCH_BYTES_MAX
     }

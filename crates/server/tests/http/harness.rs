@@ -83,7 +83,7 @@ impl TestServer {
         let shutdown = async move {
             let _sent_or_dropped = stopped.await;
         };
-        let served = runtime.spawn(http::Server::new(service.clone()).serve(listener, shutdown));
+        let served = runtime.spawn(http::Server::new(service.clone()).unwrap().serve(listener, shutdown));
         Self {
             service,
             address,

@@ -1,0 +1,49 @@
+//! A runtime for requests with large bodies. They take many milliseconds of processor time, which would delay
+//! every other connection on the runtime of the server.
+
+use std::io;
+
+use axum::extract::Request;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+/// Bytes of a body from which on a request runs on the bulk runtime.
+pub const BULK_BYTES: u64 = 64 << 10;
+
+pub struct BulkRuntime(Option<Runtime>);
+
+impl BulkRuntime {
+    /// Starts the threads: half as many as there are processors.
+    pub fn new() -> io::Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(threads).thread_name("jeton-bulk").enable_all();
+        Ok(Self(Some(runtime.build()?)))
+    }
+
+    /// Whether the body of a request is large or has no stated length.
+    pub fn takes<B: hyper::body::Body>(request: &Request<B>) -> bool {
+        request.body().size_hint().exact().is_none_or(|bytes| bytes >= BULK_BYTES)
+    }
+
+    /// Runs `work` on the bulk runtime. It ends when the future is dropped.
+    pub async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let runtime = self.0.as_ref().unwrap_or_else(|| unreachable!("dropped with self only"));
+        let mut task = JoinSet::new();
+        task.spawn_on(work, runtime.handle());
+        match task.join_next().await {
+            Some(Ok(result)) => result,
+            Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            None => unreachable!("it has a task"),
+        }
+    }
+}
+
+impl Drop for BulkRuntime {
+    fn drop(&mut self) {
+        // A runtime must not be dropped by a task, which cannot wait for its threads.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
