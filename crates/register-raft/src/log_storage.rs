@@ -1,8 +1,9 @@
 //! The log storage of openraft: all entries since the last snapshot in memory, and on disk unless durability
 //! is `Memory`.
 //!
-//! Invariant: an entry, truncation, purge or vote is durable before openraft is notified. A call is one
-//! fsync, whatever its size.
+//! Invariant: unless durability is `Memory`, an entry, truncation, purge or vote is durable before openraft
+//! is notified. A call waits for one fsync for each batch of the WAL that it needs; a purge also for its
+//! trim.
 
 use std::fmt::Debug;
 use std::ops::RangeBounds;
@@ -38,7 +39,7 @@ impl<D: Disk> LogStorage<D> {
         Self { log: Arc::new(Mutex::new(log)), journal }
     }
 
-    /// No panic leaves the log inconsistent.
+    /// Locks the log. Poisoning is ignored, because no panic leaves the log half changed.
     fn log(&self) -> MutexGuard<'_, ReplayedLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -20,18 +20,18 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 /// Changes of an account below this are not counted. More than the read buffer of an idle connection.
 pub const CHUNK_BYTES: usize = 32 << 10;
 
-/// Fraction of the memory of the machine, or of the limit of its cgroup, that clients may use.
-pub const FRACTION: u64 = 4;
+/// The default budget is the memory of the machine or its cgroup, divided by this.
+pub const BUDGET_DIVISOR: u64 = 4;
 
-/// Fraction of the budget that one account may use, and its maximum.
-pub const CONNECTION_FRACTION: usize = 4;
+/// One account may use the budget divided by this, and at most this many bytes.
+pub const CONNECTION_DIVISOR: usize = 4;
 pub const CONNECTION_BYTES_MAX: usize = 256 << 20;
 
 /// Maximum of the default limit of connections.
 pub const CONNECTIONS_MAX: usize = 10_000;
 
-/// Fraction of the budget that values may use between the store and their connections.
-pub const READS_FRACTION: usize = 8;
+/// Values that were read and are not yet in a reply may use the budget divided by this.
+pub const READS_DIVISOR: usize = 8;
 
 /// Budget if the memory of the machine is not known.
 const UNKNOWN_MEMORY: u64 = 1 << 30;
@@ -64,13 +64,13 @@ struct Entry {
 
 impl ClientMemory {
     pub fn new(max: usize) -> Self {
-        let reads_max = (max / READS_FRACTION / CELL_BYTES_MAX).clamp(1, Semaphore::MAX_PERMITS);
+        let reads_max = (max / READS_DIVISOR / CELL_BYTES_MAX).clamp(1, Semaphore::MAX_PERMITS);
         Self { max, state: Mutex::default(), reads: Semaphore::new(reads_max), reads_max }
     }
 
     /// Bytes that one connection may hold.
     pub fn connection_max(&self) -> usize {
-        (self.max / CONNECTION_FRACTION).min(CONNECTION_BYTES_MAX)
+        (self.max / CONNECTION_DIVISOR).min(CONNECTION_BYTES_MAX)
     }
 
     pub fn charged(&self) -> u64 {
@@ -129,7 +129,7 @@ pub enum MemoryExceeded {
         "this connection needs {bytes} bytes of memory; the maximum is {max}, a part of client_memory_max"
     )]
     Connection { bytes: usize, max: usize },
-    #[error("all clients together use more memory than client_memory_max ({max} bytes), and this one most")]
+    #[error("the clients exceed client_memory_max ({max} bytes), and this connection uses the most memory")]
     All { max: usize },
 }
 
@@ -229,7 +229,7 @@ pub fn default_max() -> usize {
     static MAX: OnceLock<usize> = OnceLock::new();
     *MAX.get_or_init(|| {
         let memory = memory_bytes(Path::new("/")).unwrap_or(UNKNOWN_MEMORY);
-        let whole = (memory / FRACTION) >> 20 << 20;
+        let whole = (memory / BUDGET_DIVISOR) >> 20 << 20;
         usize::try_from(whole.max(1 << 20)).unwrap_or(usize::MAX)
     })
 }
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn reads_wait_for_memory() {
-        let memory = ClientMemory::new(READS_FRACTION * CELL_BYTES_MAX * 10);
+        let memory = ClientMemory::new(READS_DIVISOR * CELL_BYTES_MAX * 10);
         assert!(memory.reserve_reads(0).await.is_none());
         let all = memory.reserve_reads(1000).await;
         let mut next = std::pin::pin!(memory.reserve_reads(1));

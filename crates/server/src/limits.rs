@@ -6,7 +6,7 @@ use jeton_core::units::{format_duration, format_size};
 use jeton_resp::request_parser::Limits;
 
 use crate::client_memory::{
-    CHUNK_BYTES, CONNECTION_BYTES_MAX, CONNECTION_FRACTION, CONNECTIONS_MAX, FRACTION, READS_FRACTION,
+    CHUNK_BYTES, CONNECTION_BYTES_MAX, CONNECTION_DIVISOR, CONNECTIONS_MAX, BUDGET_DIVISOR, READS_DIVISOR,
 };
 use crate::http::{import, request_context, watch};
 use crate::resp::{command_table, connection, multi_step, pipeline};
@@ -24,26 +24,26 @@ fn rows() -> Vec<Row> {
     let seconds = format_duration(options.request_read_timeout);
     let setting = |name: &str, default: String| format!("`{name}` ({default})");
     let closed = "`ERR closed: …`, or the problem `busy` or `too-large`; the connection is closed";
-    let [memory_metric, no_metric] = ["`jeton_client_memory_closed`", ""];
-    let hits = |limit: &str| format!("`jeton_limit_hits{{limit=\"{limit}\"}}`");
+    let [memory_metric, no_metric] = ["`jeton_client_memory_closed_total`", ""];
+    let hits = |limit: &str| format!("`jeton_limit_hits_total{{limit=\"{limit}\"}}`");
     let mut rows: Vec<Row> = Vec::new();
     let mut add = |limit: &str, value: String, applies: &str, effect: &str, metric: &str| {
         rows.push([limit.into(), value, applies.into(), effect.into(), metric.into()]);
     };
-    let default = format!("1/{FRACTION} of the memory of the machine or cgroup");
+    let default = format!("1/{BUDGET_DIVISOR} of the memory of the machine or cgroup");
     let all = "requests, bodies, replies, queued commands, imports, watches";
     add("memory of all clients", setting("client_memory_max", default), all, closed, memory_metric);
     let value =
-        format!("1/{CONNECTION_FRACTION} of `client_memory_max`, at most {}", size(CONNECTION_BYTES_MAX));
+        format!("1/{CONNECTION_DIVISOR} of `client_memory_max`, at most {}", size(CONNECTION_BYTES_MAX));
     add("memory of a connection", value, all, closed, memory_metric);
-    let value = format!("1/{READS_FRACTION} of `client_memory_max`");
-    add("values between the store and connections", value, "reads", "reads wait", no_metric);
+    let value = format!("1/{READS_DIVISOR} of `client_memory_max`");
+    add("memory of values read and not yet in a reply", value, "reads", "reads wait", no_metric);
     let effect = "changes below it are not charged";
     add("step of a charge", size(CHUNK_BYTES), "connection", effect, no_metric);
     add("memory of a watch", size(watch::WATCH_BYTES), "watch", "charged as a whole", no_metric);
     let default = format!("{CONNECTIONS_MAX}, or `client_memory_max` / {}", size(2 * CHUNK_BYTES));
     let effect = "`ERR max number of clients reached`, or the problem `busy`";
-    let metric = "`jeton_connections_rejected`";
+    let metric = "`jeton_connections_rejected_total`";
     add("open connections", setting("connections_max", default), "protocol", effect, metric);
 
     let value = setting("request_bytes_max", size(options.request_bytes_max));

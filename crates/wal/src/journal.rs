@@ -97,23 +97,23 @@ impl<D: Disk> Journal<D> {
         self.reserve_leaving(entries, entry_bytes, self.options.headroom_bytes())
     }
 
-    /// As [`Journal::reserve`], from the headroom, of which `kept` bytes remain free. For entries that make a
-    /// trim possible.
+    /// As [`Journal::reserve`], but may use the headroom, the space with which a full WAL can still be
+    /// trimmed. `keep_free` bytes of it stay free. For entries that must precede a trim.
     pub fn reserve_headroom(
         &mut self,
         entries: usize,
         entry_bytes: usize,
-        kept: usize,
+        keep_free: usize,
     ) -> Result<Reservation, Error> {
         // A trim and the release that follows it always remain possible.
-        self.reserve_leaving(entries, entry_bytes, kept.max(2 * (TRIM_BYTES_MAX + OVERHEAD_MAX)))
+        self.reserve_leaving(entries, entry_bytes, keep_free.max(2 * (TRIM_BYTES_MAX + OVERHEAD_MAX)))
     }
 
     fn reserve_leaving(
         &mut self,
         entries: usize,
         entry_bytes: usize,
-        left: usize,
+        keep_free: usize,
     ) -> Result<Reservation, Error> {
         self.check_alive()?;
         let bytes = cost(entries, entry_bytes);
@@ -129,7 +129,7 @@ impl<D: Disk> Journal<D> {
         if in_flight + bytes > self.options.in_flight_bytes_max {
             return Err(Error::Busy(format!("{in_flight} bytes are in flight to the disk")));
         }
-        if !self.has_space(bytes + left) {
+        if !self.has_space(bytes + keep_free) {
             return Err(self.refuse());
         }
         Ok(Reservation::new(bytes, &self.reserved))
@@ -186,11 +186,11 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Whether there may be this log.
+    /// Rejects a new log if there are `logs_max` already.
     fn check_logs(&self, log: LogId) -> Result<(), Error> {
         let max = self.options.logs_max();
         if self.logs.find(log).is_none() && self.logs.len() >= max {
-            return Err(Error::TooLarge(format!("more than {max} logs")));
+            return Err(Error::TooLarge(format!("{log} would be a new log; the maximum is {max} logs")));
         }
         Ok(())
     }
@@ -381,7 +381,7 @@ impl<D: Disk> Journal<D> {
     /// Why there is no space. Also requests the next segment.
     fn refuse(&mut self) -> Error {
         if self.next.is_some() {
-            return Error::Busy("the segments of the log are reserved".into());
+            return Error::Busy("the free space of the log is reserved for batches in flight and trims".into());
         }
         self.next_wanted = true;
         match &self.task_error {

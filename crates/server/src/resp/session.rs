@@ -139,7 +139,7 @@ impl Session {
                 let Some(table) = catalog.find(name) else {
                     let name = name.escape_debug();
                     return Err(format!(
-                        "NOTABLE there is no table '{name}'; a key of another table is written table/row"
+                        "NOTABLE there is no table '{name}'; the text before the first '/' of a key is the name of a table"
                     ));
                 };
                 self.last = Some((Arc::clone(catalog), Arc::clone(table)));
@@ -158,7 +158,7 @@ impl Session {
                 let name = match &last {
                     Some(table) if table.name.as_bytes() == name => &table.name,
                     _ => std::str::from_utf8(name)
-                        .map_err(|_| "NOTABLE the name of a table is text".to_string())?,
+                        .map_err(|_| "NOTABLE the name of a table must be UTF-8".to_string())?,
                 };
                 (self.table(name, right)?, row)
             }
