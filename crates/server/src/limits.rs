@@ -6,7 +6,7 @@ use jeton_core::units::{format_duration, format_size};
 use jeton_resp::request_parser::Limits;
 
 use crate::client_memory::{
-    CHUNK_BYTES, CONNECTION_BYTES_MAX, CONNECTION_DIVISOR, CONNECTIONS_MAX, BUDGET_DIVISOR, READS_DIVISOR,
+    BUDGET_DIVISOR, CHUNK_BYTES, CONNECTION_BYTES_MAX, CONNECTION_DIVISOR, CONNECTIONS_MAX, READS_DIVISOR,
 };
 use crate::http::{import, request_context, watch};
 use crate::resp::{command_table, connection, multi_step, pipeline};

@@ -381,7 +381,9 @@ impl<D: Disk> Journal<D> {
     /// Why there is no space. Also requests the next segment.
     fn refuse(&mut self) -> Error {
         if self.next.is_some() {
-            return Error::Busy("the free space of the log is reserved for batches in flight and trims".into());
+            return Error::Busy(
+                "the free space of the log is reserved for batches in flight and trims".into(),
+            );
         }
         self.next_wanted = true;
         match &self.task_error {

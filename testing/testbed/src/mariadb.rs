@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -59,6 +59,11 @@ impl MariaDb {
     }
 }
 
+/// The folder for temporary files: when MariaDB starts, it removes those of all servers that share one.
+fn temporary(data: &Path) -> PathBuf {
+    data.with_extension("tmp")
+}
+
 impl Flavour for MariaDbFlavour {
     const NAME: &'static str = "MariaDB";
     const FOLDER: &'static str = "mariadb";
@@ -68,7 +73,9 @@ impl Flavour for MariaDbFlavour {
     fn initialize(&self, data: &Path) -> Result<()> {
         let user = User::unless_allowed(OWNER);
         User::make_folder(user, data)?;
+        User::make_folder(user, &temporary(data))?;
         let mut command = bound_command("mariadb-install-db".as_ref(), user, Signal::KILL);
+        command.env("TMPDIR", temporary(data));
         command.args(["--no-defaults", "--basedir=/usr", "--skip-test-db", "--innodb-log-file-size=16M"]);
         command.args(["--auth-root-authentication-method=normal", "--skip-name-resolve"]);
         command.arg(format!("--datadir={}", data.display())).current_dir("/");
@@ -79,7 +86,10 @@ impl Flavour for MariaDbFlavour {
 
     fn command(&self, data: &Path, port: u16) -> Result<Command> {
         let mut command = bound_command(program(), User::unless_allowed(OWNER), Self::PARENT_DEATH);
-        command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
+        command
+            .env("TMPDIR", temporary(data))
+            .arg("--no-defaults")
+            .arg(format!("--datadir={}", data.display()));
         command.arg(format!("--port={port}")).args(&self.settings);
         command.arg(format!("--socket={}", data.join("socket").display()));
         command.arg(format!("--pid-file={}", data.join("pid").display())).current_dir("/");

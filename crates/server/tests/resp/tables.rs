@@ -12,7 +12,7 @@ fn a_slash_names_a_table() {
          SET any/a 2 => OK
          SET any/a/b 3 => OK
          MGET a default/a any/a any/a/b => [\"1\" \"1\" \"2\" \"3\"]
-         GET none/a => -NOTABLE there is no table 'none'; a key of another*
+         GET none/a => -NOTABLE there is no table 'none'; the text before*
          SET none/a 1 => -NOTABLE *
          INCR none/a => -NOTABLE *
          DEL none/a => -NOTABLE *
