@@ -312,8 +312,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         self.responses.send(ready);
     }
 
-    /// Takes as much from the backlog as a batch holds. Of the large ones that are taken, some requests may be
-    /// left.
+    /// Takes as much from the backlog as a batch holds. Of the large ones that are taken, some requests may
+    /// be left.
     fn take(&self, queues: &mut ShardQueues, requests_max: usize) -> BatchInput {
         let limits = self.log.limits();
         let requests_max = requests_max.min(limits.batch_entries_max);
