@@ -84,7 +84,7 @@ mutations! {
     PastErasIgnored, "a change of settings drops earlier ids", ["recount"], 100;
     LateIsTaken, "an expired id is accepted", ["recount"], 40;
     UncheckedFrames, "a torn frame of the log is accepted", ["opening", "history", "panic"], 200;
-    WallClockTime, "the store clock is the wall clock", ["time", "panic", "refusals"], 60;
+    WallClockTime, "the store clock is the wall clock", ["time", "panic", "refusals", "durability"], 60;
     EvictDirty, "the cache evicts a cell that the value store lacks", ["history", "reads"], 60;
     SessionsNotStored, "a checkpoint omits the sessions", ["recount"], 100;
     NoEscrow, "the escrow of prepared branches is ignored", ["branches", "history"], 200;
