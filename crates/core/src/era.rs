@@ -30,7 +30,7 @@ pub struct Era {
     pub floor: Timestamp,
     dated: Option<DatedFilter>,
     opaque: Option<ForgetfulFilter>,
-    /// Up to this time the dated filter may lack ids, because memory ran out.
+    /// Up to this time the filters may lack ids, because memory ran out.
     leaky_until: AtomicU64,
 }
 
@@ -54,6 +54,31 @@ impl Era {
         floor: Timestamp,
         budget: &Budget,
     ) -> Result<Self, SettingsError> {
+        let (dated, opaque) = Self::filters(&settings, budget)?;
+        Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
+    }
+
+    /// The era with empty filters for few ids, if its stored ones do not fit into memory. Until all ids that
+    /// they had have expired, every id is looked up in the id index; a probabilistic era has none.
+    pub(crate) fn without_stored_filters(
+        (number, settings, floor): (u32, TableSettings, Timestamp),
+        budget: &Budget,
+        now: Timestamp,
+    ) -> Result<Self, FilterRestoreError> {
+        if settings.mode != Mode::Exact {
+            return Err(FilterRestoreError::Required);
+        }
+        let (dated, opaque) = Self::filters(&TableSettings { expected_ids: 1, ..settings.clone() }, budget)?;
+        let window = settings.dated_window.max(with_clock_drift(settings.opaque_window)) + settings.skew;
+        let leaky_until = AtomicU64::new(now.after(window).as_nanos());
+        Ok(Self { settings, number, floor, dated, opaque, leaky_until })
+    }
+
+    /// Empty filters for the formats of the settings.
+    fn filters(
+        settings: &TableSettings,
+        budget: &Budget,
+    ) -> Result<(Option<DatedFilter>, Option<ForgetfulFilter>), SettingsError> {
         settings.check()?;
         let refuse = |window| {
             move |error: FilterError| {
@@ -61,7 +86,7 @@ impl Era {
                 SettingsError { setting, why: error.to_string() }
             }
         };
-        let dated = has_dated_filter(&settings)
+        let dated = has_dated_filter(settings)
             .then(|| settings.dated_filter().build_dated_within(UNUSED_KEY, budget))
             .transpose();
         let opaque = settings
@@ -69,9 +94,7 @@ impl Era {
             .contains(Format::Opaque)
             .then(|| settings.opaque_filter().build_within(UNUSED_KEY, budget))
             .transpose();
-        let (dated, opaque) =
-            (dated.map_err(refuse("dated_window"))?, opaque.map_err(refuse("opaque_window"))?);
-        Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
+        Ok((dated.map_err(refuse("dated_window"))?, opaque.map_err(refuse("opaque_window"))?))
     }
 
     /// The era with the filters that [`write_filters`](Self::write_filters) wrote. They are allocated once.
@@ -105,9 +128,10 @@ impl Era {
 
     pub(crate) fn lookup(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) -> FilterAnswer {
         let fingerprint = key.fingerprint();
+        let leaky = self.leaky_until.load(Ordering::Relaxed) >= now.as_nanos();
         let maybe = match dated {
             Some(dated) => {
-                if self.leaky_until.load(Ordering::Relaxed) >= now.as_nanos() {
+                if leaky {
                     // The id index has the ids that the filter lacks; a probabilistic table has no index.
                     return match self.settings.mode {
                         Mode::Exact => FilterAnswer::Maybe,
@@ -123,6 +147,7 @@ impl Era {
                     Some(Err(_)) | None => false,
                 }
             }
+            None if leaky && self.settings.mode == Mode::Exact => true,
             None => self.opaque.as_ref().is_some_and(|filter| filter.contains_fingerprint(fingerprint, now)),
         };
         if maybe { FilterAnswer::Maybe } else { FilterAnswer::New }
@@ -235,6 +260,9 @@ pub enum FilterRestoreError {
     Filter(SnapshotError),
     #[error("{0}")]
     OverBudget(OverBudget),
+    /// The filters of a probabilistic era cannot be left out.
+    #[error("a probabilistic table needs its filters")]
+    Required,
     #[error("{0}")]
     Unreadable(#[from] io::Error),
     /// New filters cannot be built.

@@ -257,10 +257,14 @@ impl Table {
             let until = Timestamp::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
             let era = match filters.open(id, number) {
+                _ if filters.omits(id, number) => {
+                    Era::without_stored_filters((number, settings, floor), budget, now)
+                }
                 Some(mut stored) => Era::restore((number, settings, floor), budget, &mut stored, now),
                 None => Era::begin(number, settings, floor, budget).map_err(FilterRestoreError::from),
             };
-            let era = era.map_err(|why| CatalogError::Filters { table: name.into(), why })?;
+            let era =
+                era.map_err(|why| CatalogError::Filters { table: name.into(), era: (id, number), why })?;
             eras.push(Past { era: Arc::new(era), until });
         }
         if eras.windows(2).any(|two| two[1].era.number.checked_add(1) != Some(two[0].era.number)) {
@@ -275,6 +279,11 @@ impl Table {
 pub trait StoredEras {
     /// `None` if nothing is stored: the era is new and the log contains all of its ids.
     fn open(&self, table: TableId, era: u32) -> Option<impl io::Read>;
+
+    /// Whether the filters of an era are left out, because they do not fit into memory.
+    fn omits(&self, _table: TableId, _era: u32) -> bool {
+        false
+    }
 }
 
 /// Nothing is stored.
@@ -290,5 +299,5 @@ pub enum CatalogError {
     #[error("the catalogue: {0}")]
     Malformed(#[from] DecodeError),
     #[error("the filters of the table {table}: {why}")]
-    Filters { table: String, why: FilterRestoreError },
+    Filters { table: String, era: (TableId, u32), why: FilterRestoreError },
 }

@@ -120,6 +120,7 @@ pub struct Engine {
     tasks: Tasks,
     threads: Mutex<Vec<JoinHandle<()>>>,
     replayed: u64,
+    without_filters: Vec<String>,
 }
 
 impl Engine {
@@ -171,6 +172,7 @@ impl Engine {
             tasks: Tasks::default(),
             threads: Mutex::default(),
             replayed: replayed.entries,
+            without_filters: found.without_filters,
         };
         let stored = (found.positions, found.filters);
         let checkpointer = Checkpointer::new(log, stores, stored, options.filter_row_bytes);
@@ -282,6 +284,12 @@ impl Engine {
 
     pub fn table(&self, name: &str) -> Result<Arc<Table>, EngineError> {
         self.catalog().find(name).cloned().ok_or_else(|| EngineError::NoSuchTable(name.into()))
+    }
+
+    /// The tables whose stored filters did not fit into `memory_max` when the store was opened. Until their ids
+    /// have expired, all ids are looked up on the disk.
+    pub fn tables_without_filters(&self) -> &[String] {
+        &self.without_filters
     }
 
     pub fn now(&self) -> Timestamp {

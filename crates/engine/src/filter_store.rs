@@ -93,6 +93,11 @@ impl StoredFilters {
         std::iter::once(HEAD.to_owned()).chain(self.current.rows())
     }
 
+    /// The stored eras.
+    pub fn stored_eras(&self) -> Vec<(TableId, u32)> {
+        self.current.eras.iter().map(|(table, era, _)| (*table, *era)).collect()
+    }
+
     /// The encoded filters of an era. `None` if the era is newer: then the log contains all of its ids.
     pub fn reader<'a, B: BlobStore>(
         &'a self,

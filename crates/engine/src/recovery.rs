@@ -3,6 +3,7 @@
 //! The value store, the id index and the filters have watermarks. The log is replayed from the lowest. If the
 //! log begins after it, a store has lost what the log was trimmed for, and the store is not opened.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -99,6 +100,8 @@ pub struct LoadedState {
     /// The tables with their stored filters.
     pub catalog: Catalog,
     pub catalog_version: u64,
+    /// The tables with filters that did not fit into memory. All their ids are looked up in the id index.
+    pub without_filters: Vec<String>,
     /// The partitions as in the value store, with sessions and prepared branches.
     pub partitions: Vec<Partition>,
     pub positions: CheckpointPositions,
@@ -134,44 +137,72 @@ pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
     // filters dropped by its time would be new again.
     let now = partitions.iter().map(Partition::time).max().unwrap_or_default();
     let budget = Budget::new(memory_max);
-    let (catalog, catalog_version) = match log.get_blob(CATALOG)? {
-        Some(blob) => (restore_catalog(log, &filters, &blob.bytes, &budget, now)?, blob.version),
-        None => (Catalog::within(&budget), 0),
+    let (catalog, without_filters, catalog_version) = match log.get_blob(CATALOG)? {
+        Some(blob) => {
+            let (catalog, without) = restore_catalog(log, &filters, &blob.bytes, &budget, now)?;
+            (catalog, without, blob.version)
+        }
+        None => (Catalog::within(&budget), Vec::new(), 0),
     };
     let positions = CheckpointPositions { values, ids, filters: filters.watermarks.clone() };
     for partition in PartitionId::all() {
         check(log, partition, &positions)?;
     }
-    Ok(LoadedState { secret, catalog, catalog_version, partitions, positions, filters })
+    Ok(LoadedState { secret, catalog, catalog_version, without_filters, partitions, positions, filters })
 }
 
 /// Reads the tables with their stored filters. An era that began later has none: the log contains all of its
-/// ids.
+/// ids. If the filters exceed the budget, those of exact tables that do not fit are left out. Returns the
+/// names of their tables.
 fn restore_catalog<B: BlobStore>(
     blobs: &B,
     filters: &StoredFilters,
     bytes: &[u8],
     budget: &Budget,
     now: Timestamp,
-) -> Result<Catalog, RecoveryError> {
-    struct Stored<'a, B>(&'a B, &'a StoredFilters);
+) -> Result<(Catalog, Vec<String>), RecoveryError> {
+    struct Stored<'a, B>(&'a B, &'a StoredFilters, BTreeSet<(TableId, u32)>);
     impl<B: BlobStore> StoredEras for Stored<'_, B> {
         fn open(&self, table: TableId, era: u32) -> Option<impl std::io::Read> {
             self.1.reader(self.0, table, era)
+        }
+
+        fn omits(&self, table: TableId, era: u32) -> bool {
+            self.2.contains(&(table, era))
         }
     }
     // Filters that shrank while later ones were written may exceed the limit together.
     let limit = budget.limit();
     budget.set_limit(limit.saturating_add(limit / STORED_EXCESS));
-    let restored = Catalog::restore(bytes, budget, now, &Stored(blobs, filters));
+    let mut stored = Stored(blobs, filters, BTreeSet::new());
+    let (mut candidates, mut tried) = (filters.stored_eras(), BTreeSet::new());
+    let mut excess = String::new();
+    let restored = loop {
+        let (era, why) = match Catalog::restore(bytes, budget, now, &stored) {
+            Err(CatalogError::Filters { table, era, why }) => (era, (table, why)),
+            other => break other.map_err(|error| RecoveryError::Damaged(error.to_string())),
+        };
+        match why {
+            (_, FilterRestoreError::Required) => drop(stored.2.remove(&era)),
+            (table, why @ (FilterRestoreError::OverBudget(_) | FilterRestoreError::Settings(_))) => {
+                excess = CatalogError::Filters { table, era, why }.to_string();
+            }
+            (table, why) => {
+                break Err(RecoveryError::Damaged(CatalogError::Filters { table, era, why }.to_string()));
+            }
+        }
+        // The one that does not fit; if it is needed, all others.
+        let next = if tried.insert(era) { Some(era) } else { candidates.pop() };
+        let Some(next) = next else { break Err(RecoveryError::Memory(excess)) };
+        tried.insert(next);
+        stored.2.insert(next);
+    };
     budget.set_limit(limit);
-    restored.map_err(|error| match error {
-        CatalogError::Filters {
-            why: FilterRestoreError::OverBudget(_) | FilterRestoreError::Settings(_),
-            ..
-        } => RecoveryError::Memory(error.to_string()),
-        other => RecoveryError::Damaged(other.to_string()),
-    })
+    let catalog = restored?;
+    let mut without: Vec<String> =
+        stored.2.iter().filter_map(|(table, _)| Some(catalog.get(*table)?.name.clone())).collect();
+    without.dedup();
+    Ok((catalog, without))
 }
 
 fn read_store(bytes: &[u8]) -> Result<Secret, RecoveryError> {

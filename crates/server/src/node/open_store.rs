@@ -28,7 +28,15 @@ pub fn open_store(folder: &Path, options: Options) -> Result<Engine, NodeError> 
         // The engine reports it.
         Ok(None) | Err(_) => {}
     }
-    Engine::open(folder, options).map_err(|error| explain_open_error(folder, error))
+    let engine = Engine::open(folder, options).map_err(|error| explain_open_error(folder, error))?;
+    for table in engine.tables_without_filters() {
+        tracing::warn!(
+            table,
+            "the filters of the table do not fit into memory_max and were left out: until its ids have expired, \
+             each operation reads the id index on the disk. Raise memory_max and restart"
+        );
+    }
+    Ok(engine)
 }
 
 /// Adds what to do to an error of [`Engine::open`].
