@@ -198,7 +198,7 @@ async fn transaction_resolved_during_execution_is_retried() {
     fixture.fakes[1].votes.set(false);
     let pending = fixture.issue(id, "work");
     until(|| fixture.prepared() == [1, 0]).await;
-    let resolved = fixture.server.resolve(id).await;
+    let resolved = fixture.server.resolve(id).await.branches;
     assert!(resolved.len() == 1 && resolved[0].outcome.is_ok(), "{resolved:?}");
     fixture.fakes[1].votes.set(true);
     assert_eq!(pending.await.unwrap(), Ok(DONE));
@@ -213,7 +213,7 @@ async fn resolve_carries_out_the_recorded_decision() {
     let answer = ProcedureResult::Done(Bytes::from_static(b"done"));
     let commit = Commit { coordinator: left.coordinator, branches, request_hash: 0, answer };
     fixture.record(left.request, AttemptNumber::FIRST, Decision::Commit(commit)).await;
-    let resolved = fixture.server.resolve(left.request).await;
+    let resolved = fixture.server.resolve(left.request).await.branches;
     assert!(resolved.len() == 1 && resolved[0].outcome == Ok(Outcome::Commit), "{resolved:?}");
     assert_eq!((fixture.committed(), fixture.prepared()), ([1, 0], [0, 0]));
 }
