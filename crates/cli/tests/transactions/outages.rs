@@ -22,9 +22,9 @@ pub fn a_stopped_database_uses_no_attempts(bank: &Bank) {
         assert_eq!((answer.status, answer.problem().as_str()), (503, "not-ready"), "{execution}: {answer:?}");
         assert!(answer.json()["retry_after_seconds"].is_u64(), "{answer:?}");
     }
+    drop(outage);
     let status = ask(cluster.address(), "GET", &format!("/v1/transactions/{id}"), &[], "").unwrap().json();
     assert_eq!((&status["state"], &status["tries"]), (&json!("undecided"), &json!([])), "{status}");
-    drop(outage);
 
     let answer = transfer();
     assert_eq!(answer.json()["outcome"], "done", "{answer:?}");

@@ -93,7 +93,7 @@ pub async fn get(request: RequestContext) -> HttpResult {
     let status = service(&request)?
         .status(id)
         .await
-        .map_err(|error| Problem::new(ErrorCode::Busy, error).retry_in(SOON))?;
+        .map_err(|error| Problem::new(ErrorCode::NotReady, error).retry_in(SOON))?;
     Ok(json::ok(&TransactionStatusBody::new(id, status)?))
 }
 
