@@ -56,8 +56,8 @@ pub struct PreparedBranchInfo {
 
 impl Engine {
     /// Prepares additions durably: they can commit whatever other writes do to the counters. After an error
-    /// some parts may be prepared: the caller must abort the branch. `quota` is charged for the cells that its
-    /// commit would create.
+    /// some parts may be prepared: the caller must abort the branch. `quota` is charged for the cells that
+    /// its commit would create.
     pub async fn prepare_branch(
         &self,
         name: &BranchName,

@@ -73,8 +73,8 @@ pub enum Event {
     NoRoom,
     /// A database or the decision store is unavailable. No branch was asked to vote.
     Unavailable,
-    /// Another coordinator of the attempt, as far as other servers report one. `None` while waiting for one: it
-    /// has ended without a decision.
+    /// Another coordinator of the attempt, as far as other servers report one. `None` while waiting for one:
+    /// it has ended without a decision.
     OtherCoordinator(Option<CoordinatorId>),
     /// The other coordinator is suspected.
     Suspected,

@@ -167,8 +167,8 @@ impl Resource for Jeton {
         Dialect::Question
     }
 
-    /// Checks that the database is reachable, although the first statement may be sent with the vote: a branch
-    /// that does not begin uses no attempt.
+    /// Checks that the database is reachable, although the first request may be the vote: a branch that does
+    /// not begin uses no attempt.
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         self.shared.http.connect(&self.shared.settings).await?;
         let name = self.shared.settings.branch(attempt, self.begun.fetch_add(1, Ordering::Relaxed));

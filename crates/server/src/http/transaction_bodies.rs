@@ -2,7 +2,8 @@
 
 use jeton_etx::{
     AttemptNumber, ClientOutcome, CoordinatorId, Decision, DecisionLocation, DecisionLookup, InDoubt,
-    InDoubtBranch, Outcome, PeerStatus, ProcedureResult, RequestId, Resolution, ResolvedBranch, TransactionStatus, Xid,
+    InDoubtBranch, Outcome, PeerStatus, ProcedureResult, RequestId, Resolution, ResolvedBranch,
+    TransactionStatus, Xid,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
