@@ -3,12 +3,12 @@
 //! The shard charges an operation or a branch when it decides it, so concurrent creations of one counter by
 //! operations are charged once, and replays and refusals never. A branch is charged when it is prepared. When
 //! it has ended, it is refunded the counters that it did not create: all of them if it was aborted, and those
-//! that another operation or branch created first. Invariant: a client creates no more counters than its quota
-//! allows, also with concurrent requests. Counters are counted without a quota too, because the operator may
-//! set one later.
+//! that another operation or branch created first. Counters are counted without a quota too, because the
+//! operator may set one later. Invariant: a client creates no more counters than its quota allows, also with
+//! concurrent requests.
 //!
-//! Charges of prepared branches are in memory: a branch that ends after a restart is not refunded. Deleted and
-//! expired counters are not refunded: the quota limits creation, and the creator is not stored.
+//! Charges of prepared branches are in memory: a branch that ends after a restart is not refunded. Deleted
+//! and expired counters are not refunded: the quota limits creation, and the creator is not stored.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
