@@ -70,11 +70,6 @@ impl AuthContext {
         }
     }
 
-    pub fn is_limited(&self, quota: Quota) -> bool {
-        let Some(secret) = &self.0 else { return false };
-        quota.limit(&secret.principal.grant.load().limits).is_some()
-    }
-
     /// Takes `number` from a quota, all or none, before the tables or counters are created.
     pub fn take(&self, quota: Quota, number: u64) -> Result<(), Exhausted> {
         let Some(secret) = &self.0 else { return Ok(()) };

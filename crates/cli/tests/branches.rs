@@ -203,9 +203,11 @@ async fn a_branch_sends_nothing_before_its_vote() {
     // A branch that never voted needs no server to abort; the other one is in doubt.
     failing.decide(Outcome::Abort).await.unwrap();
     let vote = writing.vote().await;
-    assert!(matches!(vote, Vote::No(ResourceError::Transient { .. })), "{vote:?}");
+    assert!(matches!(vote, Vote::No(ResourceError::Unavailable { .. })), "{vote:?}");
     let lost = writing.decide(Outcome::Abort).await;
-    assert!(matches!(lost, Err(ResourceError::Transient { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(ResourceError::Unavailable { .. })), "{lost:?}");
+    let begun = scenario.jeton.begin(attempt(6)).await.err();
+    assert!(matches!(begun, Some(ResourceError::Unavailable { .. })), "{begun:?}");
     scenario.start();
     assert!(scenario.held().await.is_empty());
     assert!(matches!(

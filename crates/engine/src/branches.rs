@@ -9,11 +9,13 @@
 //! - Nothing is committed in any partition unless every part is prepared or committed already.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jeton_core::{
     Addition, Branch, BranchError, BranchName, BranchOutcome, PartitionId, limits::ADDITIONS_MAX,
 };
 
+use crate::creation_quota::CreationQuota;
 use crate::engine::Engine;
 use crate::request::{BranchRequest, Request};
 use crate::response::{BranchResponse, CommittedCount, EngineError, Response};
@@ -54,11 +56,13 @@ pub struct PreparedBranchInfo {
 
 impl Engine {
     /// Prepares additions durably: they can commit whatever other writes do to the counters. After an error
-    /// some parts may be prepared: the caller must abort the branch.
+    /// some parts may be prepared: the caller must abort the branch. `quota` is charged for the cells that
+    /// its commit would create.
     pub async fn prepare_branch(
         &self,
         name: &BranchName,
         additions: Vec<Addition>,
+        quota: Option<&Arc<dyn CreationQuota>>,
     ) -> Result<PrepareResult, PrepareError> {
         if additions.len() > ADDITIONS_MAX {
             return Err(BranchError::TooMany.into());
@@ -76,7 +80,7 @@ impl Engine {
         }
         let mut fresh = false;
         for round in [vec![(home, BranchRequest::Prepare(at_home))], rest] {
-            for reply in self.send_branch_requests(round).await {
+            for reply in self.send_branch_requests(round, quota).await {
                 match reply? {
                     BranchResponse::Prepared { fresh: now } => fresh |= now,
                     BranchResponse::Finished { outcome, .. } => return Ok(PrepareResult::Finished(outcome)),
@@ -88,20 +92,21 @@ impl Engine {
     }
 
     /// Commits or aborts a branch in all its partitions. After an error some parts may be finished: the
-    /// caller must retry with the same outcome.
+    /// caller must retry with the same outcome. A commit reports the cells that it creates to `quota`.
     pub async fn finish_branch(
         &self,
         name: &BranchName,
         outcome: BranchOutcome,
+        quota: Option<&Arc<dyn CreationQuota>>,
     ) -> Result<FinishResult, EngineError> {
         let home = self.secret.branch_home(name);
         let finish = |others_finished| BranchRequest::Finish { name: name.clone(), outcome, others_finished };
         let mut all = Vec::new();
-        let reply = match self.send_branch_request(home, finish(false)).await? {
+        let reply = match self.send_branch_request(home, finish(false), quota).await? {
             BranchResponse::Elsewhere(rest) => {
                 if outcome == BranchOutcome::Commit {
                     let look = |partition: &PartitionId| (*partition, BranchRequest::Lookup(name.clone()));
-                    for reply in self.send_branch_requests(rest.iter().map(look).collect()).await {
+                    for reply in self.send_branch_requests(rest.iter().map(look).collect(), None).await {
                         match reply? {
                             BranchResponse::Prepared { .. }
                             | BranchResponse::Finished { outcome: BranchOutcome::Commit, .. } => {}
@@ -110,13 +115,13 @@ impl Engine {
                     }
                 }
                 let parts = rest.into_iter().map(|partition| (partition, finish(true)));
-                for reply in self.send_branch_requests(parts.collect()).await {
+                for reply in self.send_branch_requests(parts.collect(), quota).await {
                     match finish_result(reply?, outcome) {
                         FinishResult::Done { counted, .. } => all.extend(counted),
                         other => return Ok(other),
                     }
                 }
-                self.send_branch_request(home, finish(true)).await?
+                self.send_branch_request(home, finish(true), quota).await?
             }
             reply => reply,
         };
@@ -153,16 +158,24 @@ impl Engine {
         &self,
         partition: PartitionId,
         what: BranchRequest,
+        quota: Option<&Arc<dyn CreationQuota>>,
     ) -> Result<BranchResponse, EngineError> {
-        let mut replies = self.send_branch_requests(vec![(partition, what)]).await;
+        let mut replies = self.send_branch_requests(vec![(partition, what)], quota).await;
         replies.pop().unwrap_or(Err(EngineError::Closed))
     }
 
     async fn send_branch_requests(
         &self,
         requests: Vec<(PartitionId, BranchRequest)>,
+        quota: Option<&Arc<dyn CreationQuota>>,
     ) -> Vec<Result<BranchResponse, EngineError>> {
-        let request = |(partition, what)| Request::branch(what, partition, &self.secret);
+        let request = |(partition, what)| {
+            let request = Request::branch(what, partition, &self.secret);
+            match quota {
+                Some(quota) => request.with_quota(quota),
+                None => request,
+            }
+        };
         let responses = self.submit_prehashed(requests.into_iter().map(request).collect()).await;
         let reply = |response| match response {
             Response::Branch(reply) => reply,
@@ -242,15 +255,15 @@ mod tests {
         /// Sends one of the prepare requests.
         fn step(&self, at: usize) -> Result<BranchResponse, EngineError> {
             let (partition, what) = self.steps[at].clone();
-            block_on(self.engine.send_branch_request(partition, what))
+            block_on(self.engine.send_branch_request(partition, what, None))
         }
 
         fn prepare(&self, additions: &[Addition]) -> Result<PrepareResult, PrepareError> {
-            block_on(self.engine.prepare_branch(&self.name, additions.to_vec()))
+            block_on(self.engine.prepare_branch(&self.name, additions.to_vec(), None))
         }
 
         fn finish(&self, outcome: BranchOutcome) -> FinishResult {
-            block_on(self.engine.finish_branch(&self.name, outcome)).unwrap()
+            block_on(self.engine.finish_branch(&self.name, outcome, None)).unwrap()
         }
 
         fn prepared(&self) -> usize {
@@ -319,7 +332,7 @@ mod tests {
             outcome: BranchOutcome::Commit,
             others_finished: true,
         };
-        block_on(scenario.engine.send_branch_request(scenario.steps[1].0, commit)).unwrap();
+        block_on(scenario.engine.send_branch_request(scenario.steps[1].0, commit, None)).unwrap();
         assert_eq!((scenario.prepared(), scenario.values()), (1, vec![5, 0]));
         scenario.finish(BranchOutcome::Commit);
         assert_eq!((scenario.prepared(), scenario.values()), (0, vec![5, 5]));

@@ -34,6 +34,8 @@ pub enum Request {
         partition: PartitionId,
         /// Upper bound of the bytes that it adds to a log entry.
         bytes_max: usize,
+        /// Charged for the cells that the branch creates.
+        quota: Option<Arc<dyn CreationQuota>>,
     },
     PreparedBranches {
         partition: PartitionId,
@@ -52,15 +54,24 @@ pub enum BranchRequest {
     Lookup(BranchName),
 }
 
+impl BranchRequest {
+    pub fn name(&self) -> &BranchName {
+        match self {
+            Self::Prepare(branch) => branch.name(),
+            Self::Finish { name, .. } | Self::Lookup(name) => name,
+        }
+    }
+}
+
 impl Request {
     pub fn branch(what: BranchRequest, partition: PartitionId, secret: &Secret) -> Self {
-        let (name, bytes_max) = match &what {
-            BranchRequest::Prepare(branch) => (branch.name(), branch.size_max()),
-            BranchRequest::Finish { name, .. } => (name, Branch::finished_size_max(name)),
-            BranchRequest::Lookup(name) => (name, 0),
+        let bytes_max = match &what {
+            BranchRequest::Prepare(branch) => branch.size_max(),
+            BranchRequest::Finish { name, .. } => Branch::finished_size_max(name),
+            BranchRequest::Lookup(_) => 0,
         };
-        let key = secret.branch_key(name).in_partition(partition);
-        Self::Branch { what, key, partition, bytes_max }
+        let key = secret.branch_key(what.name()).in_partition(partition);
+        Self::Branch { what, key, partition, bytes_max, quota: None }
     }
 
     /// The response if the request is refused.
@@ -81,7 +92,7 @@ impl Request {
     /// The request, charged to a quota if it creates cells.
     #[must_use]
     pub fn with_quota(mut self, charged: &Arc<dyn CreationQuota>) -> Self {
-        if let Self::Apply { quota, .. } = &mut self {
+        if let Self::Apply { quota, .. } | Self::Branch { quota, .. } = &mut self {
             *quota = Some(Arc::clone(charged));
         }
         self

@@ -26,7 +26,7 @@ use self::memory::Memory;
 pub use self::memory::Stores;
 use self::replay::ReplayQueue;
 use crate::cache::Cache;
-use crate::creation_quota;
+use crate::creation_quota::{self, CreationQuota};
 use crate::id_memtable::IdMemtable;
 use crate::partition_log::log_of;
 use crate::request::{BranchRequest, Request};
@@ -201,9 +201,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         ));
                         (0, request.refused(refusal))
                     }
-                    Request::Branch { what, key, .. } => {
+                    Request::Branch { what, key, quota, .. } => {
                         let place = (id, &mut open, &mut entry);
-                        let (needs_batch, reply) = self.branch(catalog, (what, *key), now, place);
+                        let what = (what, *key, quota.as_deref());
+                        let (needs_batch, reply) = self.branch(catalog, what, now, place);
                         (needs_batch, Response::Branch(reply))
                     }
                     Request::Apply { operation, hashes, quota, .. } => {
@@ -347,7 +348,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     fn branch(
         &mut self,
         catalog: &Catalog,
-        (what, key): (&BranchRequest, IdKey),
+        (what, key, quota): (&BranchRequest, IdKey, Option<&dyn CreationQuota>),
         now: Timestamp,
         (id, open, entry): (PartitionId, &mut Option<(LogPosition, PartitionId)>, &mut Vec<u8>),
     ) -> (u64, Result<BranchResponse, EngineError>) {
@@ -377,6 +378,15 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let reply = match verdict {
             Err(refusal) => return (0, Err(refusal)),
             Ok(BranchVerdict::Fresh(branch_step)) => {
+                if let Some(quota) = quota {
+                    let prepared = partition.branches().get(what.name()).map(|prepared| &prepared.branch);
+                    let memory = &mut self.memory;
+                    let charged =
+                        creation_quota::charge_branch(quota, prepared, &branch_step, step.time, memory);
+                    if let Err(refusal) = charged {
+                        return (0, Err(refusal));
+                    }
+                }
                 if open.is_none() {
                     follows(partition.advance(step));
                     owned.batch = self.batch;

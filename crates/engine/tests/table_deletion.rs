@@ -174,17 +174,17 @@ fn a_table_with_prepared_branches_is_not_deleted() {
         let one = |row| Addition { cell: cell(engine, row), delta: 5, min: None, max: None };
         ["a", "b", "c"].map(one).to_vec()
     };
-    block_on(engine.prepare_branch(&name, additions(&engine))).unwrap();
+    block_on(engine.prepare_branch(&name, additions(&engine), None)).unwrap();
     drop(engine);
     let engine = open(folder.path());
     assert!(matches!(engine.delete_table("t"), Err(TableError::Prepared(_))));
     // The table accepts writes again.
     apply_all(&engine, vec![add(&uuid(&engine, 1), &cell(&engine, "a"), 1)]);
-    block_on(engine.finish_branch(&name, BranchOutcome::Commit)).unwrap();
+    block_on(engine.finish_branch(&name, BranchOutcome::Commit, None)).unwrap();
     assert_eq!(total(&engine, &["a", "b", "c"].map(|row| cell(&engine, row))), 16);
     let late = additions(&engine);
     engine.delete_table("t").unwrap();
-    assert!(block_on(engine.prepare_branch(&BranchName::new(b"late").unwrap(), late)).is_err());
+    assert!(block_on(engine.prepare_branch(&BranchName::new(b"late").unwrap(), late, None)).is_err());
     drop(engine);
     create_again(&open(folder.path()), &settings());
 }

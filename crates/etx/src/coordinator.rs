@@ -30,6 +30,9 @@ pub struct Options {
     pub incarnation: u64,
     /// Limit for one execution of a procedure.
     pub procedure_timeout: Duration,
+    /// How long a request waits for an unavailable database before it is answered with
+    /// [`ClientOutcome::Unavailable`].
+    pub unavailable_timeout: Duration,
     /// Interval between two recovery runs.
     pub recovery_interval: Duration,
     /// Limit of requests in flight.
@@ -56,6 +59,7 @@ impl Options {
             server,
             incarnation,
             procedure_timeout: Duration::from_secs(30),
+            unavailable_timeout: Duration::from_secs(5),
             recovery_interval: Duration::from_secs(1),
             max_in_flight: 1024,
             window: Duration::from_secs(24 * 3600),
@@ -194,9 +198,7 @@ impl<R: Registers> Coordinator<R> {
         if in_flight.len() >= self.options.max_in_flight {
             return Err(SubmitError::Busy);
         }
-        let Options { server, incarnation, .. } = self.options;
-        let coordinator =
-            CoordinatorId { server, incarnation, work: self.next_work.fetch_add(1, Ordering::Relaxed) };
+        let coordinator = self.new_id();
         let (sender, outcome) = watch::channel(None);
         let executing = is_first_time.then_some(AttemptNumber::FIRST);
         let entry = InFlight {
@@ -209,6 +211,20 @@ impl<R: Registers> Coordinator<R> {
         drop(in_flight);
         tokio::spawn(run(Arc::clone(self), transaction, coordinator, request, is_first_time, sender));
         Ok(outcome)
+    }
+
+    fn new_id(&self) -> CoordinatorId {
+        let Options { server, incarnation, .. } = self.options;
+        CoordinatorId { server, incarnation, work: self.next_work.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Replaces the coordinator of a request in flight, which has withdrawn.
+    pub(crate) fn replace_coordinator(&self, request: RequestId) -> CoordinatorId {
+        let coordinator = self.new_id();
+        if let Some(work) = self.in_flight().get_mut(&request) {
+            (work.coordinator, work.executing) = (coordinator, None);
+        }
+        coordinator
     }
 
     /// The coordinator on this server that executes an attempt.

@@ -11,6 +11,7 @@ use futures_util::{FutureExt, StreamExt};
 use jeton_register::Registers;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::coordinator::Coordinator;
@@ -45,40 +46,78 @@ struct Context<R> {
     transaction: TransactionRequest,
     coordinator: CoordinatorId,
     request: ProcedureCall,
+    /// The end of waiting for unavailable databases and decision stores.
+    deadline: Instant,
     own_branches: std::sync::Mutex<OwnBranches>,
 }
 
-/// Executes a request until it is answered.
+/// Executes a request until it is answered. While a database is unavailable, one coordinator after the other
+/// executes it.
 pub(crate) async fn run<R: Registers>(
     server: Arc<Coordinator<R>>,
     transaction: TransactionRequest,
-    coordinator: CoordinatorId,
+    mut coordinator: CoordinatorId,
     request: ProcedureCall,
-    is_first_time: bool,
+    mut is_first_time: bool,
     sender: watch::Sender<Option<ClientOutcome>>,
 ) {
-    let own_branches = std::sync::Mutex::default();
-    let context =
-        Arc::new(Context { server: Arc::clone(&server), transaction, coordinator, request, own_branches });
-    fault!("taken");
-    let (mut state, mut actions) = CoordinatorState::begin(transaction, coordinator, is_first_time);
+    let deadline = Instant::now() + server.options.unavailable_timeout;
+    let mut backoff = Backoff::default();
+    loop {
+        let context = Context {
+            server: Arc::clone(&server),
+            transaction,
+            coordinator,
+            request: request.clone(),
+            deadline,
+            own_branches: std::sync::Mutex::default(),
+        };
+        fault!("taken");
+        if !coordinate(&Arc::new(context), is_first_time, &sender).await {
+            break;
+        }
+        if Instant::now() >= deadline {
+            let _no_receiver = sender.send(Some(ClientOutcome::Unavailable));
+            break;
+        }
+        backoff.after("a transaction cannot be executed", "a database is unavailable").await;
+        // A client may have sent the request to another server meanwhile.
+        is_first_time = false;
+        coordinator = server.replace_coordinator(transaction.request);
+    }
+    // From here on, a retry reads the recorded decision.
+    server.end(transaction.request);
+}
+
+/// Carries out the actions of a coordinator. Returns whether it has withdrawn, because a database is
+/// unavailable; otherwise the client is answered.
+async fn coordinate<R: Registers>(
+    context: &Arc<Context<R>>,
+    is_first_time: bool,
+    sender: &watch::Sender<Option<ClientOutcome>>,
+) -> bool {
+    let (server, request) = (&context.server, context.transaction.request);
+    let (mut state, mut actions) =
+        CoordinatorState::begin(context.transaction, context.coordinator, is_first_time);
+    let mut has_withdrawn = false;
     // One task polls all actions: a task for each would add a thread switch to every action.
     let mut in_flight = FuturesUnordered::new();
     loop {
         let executing = Some(state.attempt()).filter(|attempt| state.is_executing(*attempt));
-        server.set_executing(transaction.request, executing);
+        server.set_executing(request, executing);
         for action in actions {
             match action {
+                CoordinatorAction::Answer(ClientOutcome::Unavailable) => has_withdrawn = true,
                 CoordinatorAction::Answer(outcome) => {
                     fault!("answering");
                     if matches!(outcome, ClientOutcome::Answer(_) | ClientOutcome::GivenUp) {
-                        server.answered().note(transaction.request);
+                        server.answered().note(request);
                     }
                     let _no_receiver = sender.send(Some(outcome));
                     fault!("answered");
                 }
                 action => {
-                    in_flight.push(AssertUnwindSafe(Arc::clone(&context).perform(action)).catch_unwind())
+                    in_flight.push(AssertUnwindSafe(Arc::clone(context).perform(action)).catch_unwind())
                 }
             }
         }
@@ -90,11 +129,9 @@ pub(crate) async fn run<R: Registers>(
                 tracing::error!("an action of a transaction panicked");
                 actions = Vec::new();
             }
-            None => break,
+            None => return has_withdrawn,
         }
     }
-    // From here on, a retry reads the recorded decision.
-    server.end(transaction.request);
 }
 
 impl<R: Registers> Context<R> {
@@ -133,9 +170,10 @@ impl<R: Registers> Context<R> {
     }
 
     async fn read_decision(&self, attempt: AttemptNumber) -> Event {
-        let TransactionRequest { request, decision_location, .. } = self.transaction;
-        let decisions = &self.server.decisions;
-        let lookup = decisions.read(request, decision_location, attempt).await;
+        let lookup = match self.read(attempt).await {
+            Ok(lookup) => lookup,
+            Err(unavailable) => return unavailable,
+        };
         if attempt == AttemptNumber::FIRST || lookup != DecisionLookup::Recorded(None) {
             return recorded_event(lookup);
         }
@@ -143,22 +181,31 @@ impl<R: Registers> Context<R> {
         // pass.
         let doublings = u32::from(attempt.0 - 2).min(10);
         tokio::time::sleep(ATTEMPT_DELAY_MAX.min(ATTEMPT_DELAY_MIN * 2_u32.pow(doublings))).await;
-        recorded_event(decisions.read(request, decision_location, attempt).await)
+        self.read(attempt).await.map_or_else(|unavailable| unavailable, recorded_event)
+    }
+
+    async fn read(&self, attempt: AttemptNumber) -> Result<DecisionLookup, Event> {
+        let TransactionRequest { request, decision_location, .. } = self.transaction;
+        let lookup = self.server.decisions.read(request, decision_location, attempt, self.deadline).await;
+        lookup.map_err(|why| {
+            tracing::info!(why, "the decision store of a transaction is unavailable");
+            Event::Unavailable
+        })
     }
 
     async fn wait_for(&self, attempt: AttemptNumber, coordinator: CoordinatorId) -> Event {
-        let TransactionRequest { request, decision_location, .. } = self.transaction;
+        let request = self.transaction.request;
         loop {
             let status = self.server.peers.status(coordinator, request, attempt).await;
             // Read the decision after the status: a coordinator that has just finished may have decided.
-            match self.server.decisions.read(request, decision_location, attempt).await {
-                DecisionLookup::Recorded(None) => {}
-                lookup => return recorded_event(lookup),
+            match self.read(attempt).await {
+                Ok(DecisionLookup::Recorded(None)) => {}
+                Ok(lookup) => return recorded_event(lookup),
+                Err(unavailable) => return unavailable,
             }
             match status {
-                PeerStatus::NotWorking | PeerStatus::Restarted | PeerStatus::Suspected => {
-                    return Event::Suspected;
-                }
+                PeerStatus::NotWorking => return Event::OtherCoordinator(None),
+                PeerStatus::Restarted | PeerStatus::Suspected => return Event::Suspected,
                 PeerStatus::Working | PeerStatus::Unreachable => {
                     fault!("awaiting");
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -181,6 +228,11 @@ impl<R: Registers> Context<R> {
             Ok(Ok(answer)) => answer,
             Ok(Err(error @ ResourceError::Statement { .. })) => {
                 ProcedureResult::Failed(truncate_answer(error.to_string()))
+            }
+            // Another attempt would fail too, and so would the next, until an operator has acted.
+            Ok(Err(why @ (ResourceError::Unavailable { .. } | ResourceError::Setup { .. }))) => {
+                tracing::info!(%why, "a database of a transaction is unavailable");
+                return Event::Unavailable;
             }
             Ok(Err(why)) => {
                 tracing::info!(%why, "an attempt of a transaction failed");

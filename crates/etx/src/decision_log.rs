@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jeton_register::{Batch, LogId, Registers, Slot, WriteResult};
+use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::{ATTEMPTS_MAX, AttemptNumber, Decision, DecisionLocation, RequestId, Resource, ResourceError};
@@ -74,19 +75,22 @@ impl<R: Registers> DecisionLog<R> {
         &self.registers
     }
 
-    /// Reads the decision of an attempt, and retries until there is a response. The absence of a decision is
-    /// only a hint.
+    /// Reads the decision of an attempt, and retries until there is a response or the deadline has passed.
+    /// The absence of a decision is only a hint.
     pub async fn read(
         &self,
         request: RequestId,
         decision_location: DecisionLocation,
         attempt: AttemptNumber,
-    ) -> DecisionLookup {
+        deadline: Instant,
+    ) -> Result<DecisionLookup, String> {
         let mut backoff = Backoff::default();
         loop {
             match self.read_once(request, decision_location, attempt).await {
-                Ok(lookup) => return lookup,
-                Err(why) => backoff.after("the decision of an attempt cannot be read", &why).await,
+                Err(why) if Instant::now() < deadline => {
+                    backoff.after("the decision of an attempt cannot be read", &why).await;
+                }
+                result => return result,
             }
         }
     }

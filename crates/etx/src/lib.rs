@@ -62,7 +62,7 @@ pub use protocol::{
 pub use request::{ATTEMPTS_MAX, AttemptId, AttemptNumber, DecisionLocation, RequestId};
 pub use resource::{Branch, PreparedBranch, Resource, ResourceError, Vote};
 pub use transaction_service::{
-    InDoubt, InDoubtBranch, ResolvedBranch, TransactionService, TransactionStatus,
+    InDoubt, InDoubtBranch, Resolution, ResolvedBranch, TransactionService, TransactionStatus,
 };
 pub use value::{Dialect, QueryResult, Row, Value};
 pub use xid::{ForeignXid, Xid};

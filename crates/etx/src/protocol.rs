@@ -10,6 +10,8 @@
 //! - An attempt begins only after the one before is recorded as aborted. (A.2)
 //! - Only the recorded decision determines the outcome. A proposal of this coordinator is not different from
 //!   one of another.
+//! - A coordinator that cannot begin a branch because the database is unavailable withdraws: it rolls its
+//!   other branches back and proposes no decision. A coordinator with another id executes the attempt later.
 
 use crate::decision::{Commit, Decision, Participant, ProcedureResult};
 use crate::{AttemptId, AttemptNumber, CoordinatorId, DecisionLocation, RequestId};
@@ -52,6 +54,8 @@ enum Phase {
     Proposing { own: bool },
     /// The attempt is aborted; rolling back the branches of this coordinator.
     RollingBack,
+    /// A database is unavailable; rolling back the branches in the others. There is no decision.
+    Withdrawing,
     /// Carrying out the recorded commit.
     Finishing { open: Vec<Participant>, rolling_back: bool, answer: ProcedureResult },
     /// The client is answered.
@@ -67,7 +71,10 @@ pub enum Event {
     Forgotten,
     /// The registers are full, and this coordinator has not recorded a decision.
     NoRoom,
-    /// Another coordinator of the attempt, as far as other servers report one.
+    /// A database or the decision store is unavailable. No branch was asked to vote.
+    Unavailable,
+    /// Another coordinator of the attempt, as far as other servers report one. `None` while waiting for one:
+    /// it has ended without a decision.
     OtherCoordinator(Option<CoordinatorId>),
     /// The other coordinator is suspected.
     Suspected,
@@ -111,17 +118,17 @@ pub enum VoteResult {
 /// The next action. An [`Event`] reports its result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CoordinatorAction {
-    /// Read the decision of the attempt: [`Event::Recorded`] or [`Event::Forgotten`].
+    /// Read the decision of the attempt: [`Event::Recorded`], [`Event::Forgotten`] or [`Event::Unavailable`].
     ReadDecision(AttemptNumber),
     /// Ask the other servers for a coordinator of the attempt: [`Event::OtherCoordinator`].
     FindCoordinator(AttemptNumber),
-    /// Poll for the decision of the attempt and monitor the other coordinator: [`Event::Recorded`] or
-    /// [`Event::Suspected`].
+    /// Poll for the decision of the attempt and monitor the other coordinator: [`Event::Recorded`],
+    /// [`Event::OtherCoordinator`], [`Event::Suspected`] or [`Event::Unavailable`].
     AwaitDecision(AttemptNumber, CoordinatorId),
     /// Terminate the sessions of the other coordinator's server in all databases if it is suspected:
     /// [`Event::Fenced`].
     Fence(AttemptNumber, CoordinatorId),
-    /// Execute the procedure: [`Event::Executed`].
+    /// Execute the procedure: [`Event::Executed`] or [`Event::Unavailable`].
     Execute(AttemptId),
     /// Prepare a branch: [`Event::Voted`].
     Vote(AttemptId, Participant),
@@ -171,6 +178,9 @@ pub enum ClientOutcome {
     Forgotten,
     /// The registers are full. The client retries with the same id.
     NoRoom,
+    /// A database or the decision store is unavailable. No attempt was used. The client retries with the same
+    /// id.
+    Unavailable,
 }
 
 impl CoordinatorState {
@@ -208,7 +218,7 @@ impl CoordinatorState {
     /// leave its branches alone.
     pub fn is_executing(&self, attempt: AttemptNumber) -> bool {
         let is_executing = match self.phase {
-            Phase::Executing | Phase::Voting { .. } | Phase::RollingBack => true,
+            Phase::Executing | Phase::Voting { .. } | Phase::RollingBack | Phase::Withdrawing => true,
             Phase::Proposing { own } => own,
             Phase::Finishing { rolling_back, .. } => rolling_back,
             Phase::Reading | Phase::Searching | Phase::Waiting(_) | Phase::Fencing | Phase::Ended => false,
@@ -237,7 +247,8 @@ impl CoordinatorState {
             (Phase::Proposing { own: true }, Event::Recorded(Some(decision))) => {
                 self.carry_out(decision, true)
             }
-            (Phase::Reading, Event::Recorded(None)) => {
+            // The other coordinator has ended without a decision.
+            (Phase::Reading, Event::Recorded(None)) | (Phase::Waiting(_), Event::OtherCoordinator(None)) => {
                 self.enter(Phase::Searching, CoordinatorAction::FindCoordinator(self.attempt))
             }
             (Phase::Reading | Phase::Waiting(_) | Phase::Proposing { own: false }, Event::Forgotten) => {
@@ -259,6 +270,15 @@ impl CoordinatorState {
             }
             (Phase::Proposing { own: false }, Event::NoRoom) => {
                 vec![CoordinatorAction::Answer(ClientOutcome::NoRoom)]
+            }
+            (Phase::Reading | Phase::Waiting(_), Event::Unavailable)
+            | (Phase::Withdrawing, Event::RolledBack) => {
+                vec![CoordinatorAction::Answer(ClientOutcome::Unavailable)]
+            }
+            // No branch is prepared or will be, and this coordinator proposes no commit. So the attempt needs
+            // no decision, and another coordinator can execute it.
+            (Phase::Executing, Event::Unavailable) => {
+                self.enter(Phase::Withdrawing, CoordinatorAction::RollBack(self.own()))
             }
             (Phase::Searching, Event::OtherCoordinator(None)) => {
                 self.enter(Phase::Executing, CoordinatorAction::Execute(self.own()))

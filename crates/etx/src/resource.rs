@@ -121,8 +121,15 @@ pub struct PreparedBranch {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// A retry may succeed: the database is unreachable, restarting, out of connections, or reports a lock
-    /// timeout or a deadlock.
+    /// No connection can be opened: the database is unreachable or restarting, or has no free connection.
+    #[error("{resource}: {why}")]
+    Unavailable {
+        /// The database.
+        resource: String,
+        /// The error text.
+        why: String,
+    },
+    /// A retry may succeed: the connection is lost, or the database reports a lock timeout or a deadlock.
     #[error("{resource}: {why}")]
     Transient {
         /// The database.
@@ -170,6 +177,14 @@ pub enum ResourceError {
 }
 
 impl ResourceError {
+    /// The same error, if it occurs when a connection is opened.
+    pub fn while_connecting(self) -> Self {
+        match self {
+            Self::Transient { resource, why } => Self::Unavailable { resource, why },
+            other => other,
+        }
+    }
+
     /// The error of a database that keeps no decisions and is to record one.
     pub fn keeps_no_decisions(resource: &str) -> Self {
         Self::Setup {

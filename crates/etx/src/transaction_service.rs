@@ -50,7 +50,7 @@ pub trait TransactionService: Send + Sync {
     /// Resolves the prepared branches of a request. For an attempt without a decision it first records an
     /// abort, even if a coordinator is executing it; then it carries out the recorded decision. So the
     /// databases stay consistent, and the worst effect is an aborted attempt.
-    async fn resolve(&self, request: RequestId) -> Vec<ResolvedBranch>;
+    async fn resolve(&self, request: RequestId) -> Resolution;
 }
 
 /// The recorded decisions of a request.
@@ -88,6 +88,15 @@ pub struct InDoubtBranch {
     pub coordinator_status: PeerStatus,
     /// Its locks, as far as the database reports them.
     pub locks: Vec<String>,
+}
+
+/// The result of a resolution.
+#[derive(Debug, Clone, Default)]
+pub struct Resolution {
+    /// The branches that were prepared.
+    pub branches: Vec<ResolvedBranch>,
+    /// Unreachable databases, each with its error: they may have more prepared branches.
+    pub unreachable: Vec<(String, String)>,
 }
 
 /// The result of the resolution of one branch.
@@ -167,9 +176,10 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
         found
     }
 
-    async fn resolve(&self, request: RequestId) -> Vec<ResolvedBranch> {
-        let mut resolved = Vec::new();
-        for in_doubt_branch in self.in_doubt().await.branches {
+    async fn resolve(&self, request: RequestId) -> Resolution {
+        let InDoubt { branches, unreachable } = self.in_doubt().await;
+        let mut resolution = Resolution { branches: Vec::new(), unreachable };
+        for in_doubt_branch in branches {
             if in_doubt_branch.branch.request != request {
                 continue;
             }
@@ -180,9 +190,9 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
                 Ok(Err(why)) => Err(why.to_string()),
                 Err(_) => Err(format!("not resolved within {RESOLVE_TIMEOUT:?}; recovery continues")),
             };
-            resolved.push(ResolvedBranch { database, branch, outcome });
+            resolution.branches.push(ResolvedBranch { database, branch, outcome });
         }
-        resolved
+        resolution
     }
 }
 

@@ -31,7 +31,7 @@ impl<C> Pool<C> {
     }
 
     /// Waits for a free connection. The most recently used idle one is taken first; `connect` opens another
-    /// if there is none, or if it is not open any more.
+    /// if there is none, or if it is not open any more. [`ResourceError::Unavailable`] if that fails.
     pub async fn acquire(
         &self,
         settings: &Settings,
@@ -39,13 +39,13 @@ impl<C> Pool<C> {
         connect: impl Future<Output = Result<C, ResourceError>>,
     ) -> Result<PooledConnection<C>, ResourceError> {
         let wait = tokio::time::timeout(settings.wait_max, Arc::clone(&self.slots).acquire_owned()).await;
-        let exhausted = || settings.transient("no connection became free in time");
+        let exhausted = || settings.transient("no connection became free in time").while_connecting();
         let slot = wait.ok().and_then(Result::ok).ok_or_else(exhausted)?;
         let idle_one = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop().filter(is_open);
         let was_idle = idle_one.is_some();
         let connection = match idle_one {
             Some(connection) => connection,
-            None => connect.await?,
+            None => connect.await.map_err(ResourceError::while_connecting)?,
         };
         Ok(PooledConnection { connection, was_idle, idle: Arc::clone(&self.idle), _slot: slot })
     }

@@ -1,100 +1,109 @@
 //! The counter quota of an access token.
 //!
-//! The shard charges an operation when it decides it, so concurrent creations of one counter are charged
-//! once, and replays and refusals never. A branch is charged before it is prepared, and refunded if it is not
-//! prepared or is aborted. Invariant: a client creates no more counters than its quota allows, also with
+//! The shard charges an operation or a branch when it decides it, so concurrent creations of one counter by
+//! operations are charged once, and replays and refusals never. A branch is charged when it is prepared. When
+//! it has ended, it is refunded the counters that it did not create: all of them if it was aborted, and those
+//! that another operation or branch created first. Counters are counted without a quota too, because the
+//! operator may set one later. Invariant: a client creates no more counters than its quota allows, also with
 //! concurrent requests.
 //!
-//! Charges of branches are in memory: a branch that is aborted after a restart is not refunded. Deleted and
-//! expired counters are not refunded: the quota limits creation, and the creator is not stored.
+//! Charges of prepared branches are in memory: a branch that ends after a restart is not refunded. Deleted
+//! and expired counters are not refunded: the quota limits creation, and the creator is not stored.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jeton_auth::{AuthContext, Quota};
-use jeton_core::{Addition, BranchName, Cell};
-use jeton_engine::{Ask, CreationQuota, EngineError, PrepareError, PrepareResult};
+use jeton_core::BranchName;
+use jeton_engine::CreationQuota;
 
-use crate::service::{Service, read_value};
-
+/// Charges operations.
 #[derive(Debug)]
 pub struct CounterQuota(pub AuthContext);
 
 impl CreationQuota for CounterQuota {
     fn take(&self, counters: u64) -> Result<(), String> {
-        self.0.take(Quota::Counters, counters).map_err(|exhausted| exhausted.to_string())
+        take(&self.0, counters)
     }
 }
 
-/// The charge of one request to prepare a branch.
-#[derive(Debug)]
-struct Charge {
-    auth: AuthContext,
-    counters: AtomicU64,
+fn take(auth: &AuthContext, counters: u64) -> Result<(), String> {
+    auth.take(Quota::Counters, counters).map_err(|exhausted| exhausted.to_string())
 }
 
-impl Charge {
-    /// Refunds it, once.
-    fn refund(&self) {
-        self.auth.give_back(Quota::Counters, self.counters.swap(0, Ordering::Relaxed));
+/// Charges the parts of a branch that a client prepares.
+#[derive(Debug)]
+struct PrepareQuota {
+    auth: AuthContext,
+    charge: Arc<BranchCharge>,
+}
+
+impl CreationQuota for PrepareQuota {
+    fn take(&self, counters: u64) -> Result<(), String> {
+        take(&self.auth, counters)?;
+        lock(&self.charge.taken).push((self.auth.clone(), counters));
+        Ok(())
+    }
+}
+
+/// The charge of a branch.
+#[derive(Debug, Default)]
+struct BranchCharge {
+    /// What was taken from each client for a part of the branch.
+    taken: Mutex<Vec<(AuthContext, u64)>>,
+    /// Number of counters that the commit has created.
+    created: AtomicU64,
+}
+
+impl CreationQuota for BranchCharge {
+    /// Not called: nothing is taken when a branch ends.
+    fn take(&self, _: u64) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn created(&self, counters: u64) {
+        self.created.fetch_add(counters, Ordering::Relaxed);
     }
 }
 
 /// The charges of branches that are being prepared, or are prepared.
 #[derive(Debug, Default)]
-pub struct BranchCharges(Mutex<HashMap<BranchName, Vec<Arc<Charge>>>>);
+pub struct BranchCharges(Mutex<HashMap<BranchName, Arc<BranchCharge>>>);
 
 impl BranchCharges {
-    fn charges(&self) -> MutexGuard<'_, HashMap<BranchName, Vec<Arc<Charge>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The quota for a request to prepare a branch. [`remove_unused`](Self::remove_unused) follows it.
+    pub fn begin(&self, name: &BranchName, auth: &AuthContext) -> Arc<dyn CreationQuota> {
+        let charge = lock(&self.0).entry(name.clone()).or_default().clone();
+        Arc::new(PrepareQuota { auth: auth.clone(), charge })
     }
 
-    /// Forgets the charges of a branch that was committed.
-    pub fn keep(&self, name: &BranchName) {
-        self.charges().remove(name);
+    /// Forgets a branch for which nothing was taken.
+    pub fn remove_unused(&self, name: &BranchName) {
+        let mut charges = lock(&self.0);
+        if charges.get(name).is_some_and(|charge| lock(&charge.taken).is_empty()) {
+            charges.remove(name);
+        }
     }
 
-    /// Refunds the charges of a branch that was aborted.
-    pub fn refund(&self, name: &BranchName) {
-        self.charges().remove(name).iter().flatten().for_each(|charge| charge.refund());
+    /// Counts what the commit of a branch creates; `None` if nothing was taken for it.
+    pub fn finishing(&self, name: &BranchName) -> Option<Arc<dyn CreationQuota>> {
+        lock(&self.0).get(name).map(|charge| charge.clone() as Arc<dyn CreationQuota>)
     }
 
-    /// Refunds a charge of a branch that was not prepared by it.
-    fn refund_one(&self, name: &BranchName, charge: &Arc<Charge>) {
-        charge.refund();
-        let mut all = self.charges();
-        if let Some(charges) = all.get_mut(name) {
-            charges.retain(|other| !Arc::ptr_eq(other, charge));
-            if charges.is_empty() {
-                all.remove(name);
-            }
+    /// Refunds what a branch that has ended did not create.
+    pub fn settle(&self, name: &BranchName) {
+        let Some(charge) = lock(&self.0).remove(name) else { return };
+        let mut created = charge.created.load(Ordering::Relaxed);
+        for (auth, taken) in lock(&charge.taken).drain(..) {
+            let kept = taken.min(created);
+            created -= kept;
+            auth.give_back(Quota::Counters, taken - kept);
         }
     }
 }
 
-/// Prepares a branch if the quota allows all counters that it would create.
-pub async fn prepare_branch(
-    service: &Service,
-    auth: &AuthContext,
-    name: &BranchName,
-    additions: Vec<Addition>,
-) -> Result<PrepareResult, PrepareError> {
-    let cells: HashSet<Cell> = additions.iter().map(|one| one.cell.clone()).collect();
-    let mut created = 0;
-    for response in service.engine.submit_batch(cells.into_iter().map(Ask::Read).collect()).await {
-        created += u64::from(read_value(response)?.is_none());
-    }
-    CounterQuota(auth.clone()).take(created).map_err(EngineError::Withheld)?;
-    let charge = Arc::new(Charge { auth: auth.clone(), counters: AtomicU64::new(created) });
-    // Before the prepare, so that an abort that follows it finds the charge.
-    service.branch_charges.charges().entry(name.clone()).or_default().push(charge.clone());
-    let vote = service.engine.prepare_branch(name, additions).await;
-    if !matches!(
-        vote,
-        Ok(PrepareResult::Prepared { fresh: true }) | Err(PrepareError::Refused(EngineError::Closed))
-    ) {
-        service.branch_charges.refund_one(name, &charge);
-    }
-    vote
+/// No code panics while a lock is held.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jeton_auth::{Access, AuthContext, Quota};
+use jeton_auth::{Access, AuthContext};
 use jeton_core::{
     Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings, Value,
 };
@@ -21,7 +21,7 @@ use crate::change_feed::{ChangeEvent, ChangeFeed};
 use crate::client_memory::{self, ClientMemory};
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metric, Metrics};
-use crate::quota::{self, BranchCharges, CounterQuota};
+use crate::quota::{BranchCharges, CounterQuota};
 use crate::resp::Cursors;
 use crate::transactions::Transactions;
 
@@ -244,15 +244,11 @@ impl Service {
 
     /// Submits requests of a client, except those that exceed the counter quota of the client.
     pub async fn submit_as(&self, auth: &AuthContext, mut requests: Vec<Request>) -> Vec<Response> {
-        if let Some(name) = auth.name() {
-            let mut hasher = DefaultHasher::new();
-            name.hash(&mut hasher);
-            let principal = hasher.finish().max(1);
-            requests.iter_mut().for_each(|request| request.set_principal(principal));
-        }
-        if !auth.is_limited(Quota::Counters) {
-            return self.submit_prehashed(requests).await;
-        }
+        let Some(name) = auth.name() else { return self.submit_prehashed(requests).await };
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let principal = hasher.finish().max(1);
+        requests.iter_mut().for_each(|request| request.set_principal(principal));
         let quota: Arc<dyn CreationQuota> = Arc::new(CounterQuota(auth.clone()));
         self.submit_prehashed(requests.into_iter().map(|one| one.with_quota(&quota)).collect()).await
     }
@@ -264,10 +260,14 @@ impl Service {
         name: &BranchName,
         additions: Vec<Addition>,
     ) -> Result<PrepareResult, PrepareError> {
-        if auth.is_limited(Quota::Counters) {
-            return quota::prepare_branch(self, auth, name, additions).await;
+        if auth.name().is_none() {
+            return self.engine.prepare_branch(name, additions, None).await;
         }
-        self.engine.prepare_branch(name, additions).await
+        // Before the prepare, so that an abort that follows it finds the charge.
+        let quota = self.branch_charges.begin(name, auth);
+        let vote = self.engine.prepare_branch(name, additions, Some(&quota)).await;
+        self.branch_charges.remove_unused(name);
+        vote
     }
 
     /// Commits or aborts a branch of a transaction, and publishes its changes.
@@ -276,12 +276,10 @@ impl Service {
         name: &BranchName,
         outcome: BranchOutcome,
     ) -> Result<FinishResult, EngineError> {
-        let finished = self.engine.finish_branch(name, outcome).await;
+        let quota = self.branch_charges.finishing(name);
+        let finished = self.engine.finish_branch(name, outcome, quota.as_ref()).await;
         if let Ok(FinishResult::Done { counted, .. }) = &finished {
-            match outcome {
-                BranchOutcome::Commit => self.branch_charges.keep(name),
-                BranchOutcome::Abort => self.branch_charges.refund(name),
-            }
+            self.branch_charges.settle(name);
             self.metrics.add(Metric::Applied, counted.len() as u64);
             for CommittedCount { cell, value, slot, millis } in counted {
                 let (cell, value, slot, millis) = (cell.clone(), *value, *slot, *millis);

@@ -11,7 +11,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or("?")
 }
 
-fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+pub fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -26,9 +26,14 @@ pub fn print(found: &Value) -> Result<()> {
         output::columns(&heading.map(String::from), &rows).iter().try_for_each(|line| output::line(line))?;
     }
     for database in items(found, "unreachable") {
-        output::line(&format!("{} is unreachable: {}", text(database, "database"), text(database, "why")))?;
+        output::line(&unreachable(database))?;
     }
     Ok(())
+}
+
+/// A line about an unreachable database.
+pub fn unreachable(database: &Value) -> String {
+    format!("{} is unreachable: {}", text(database, "database"), text(database, "why"))
 }
 
 fn row(branch: &Value) -> [String; 8] {

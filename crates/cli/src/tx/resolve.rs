@@ -89,10 +89,17 @@ impl Resolve {
                 output::line(&format!("{}: {ended}", text("database")))?;
             }
         }
+        for database in list::items(resolved, "unreachable") {
+            let text = list::unreachable(database);
+            if !self.json {
+                output::line(&text)?;
+            }
+            open.push(text);
+        }
         if open.is_empty() {
             return Ok(());
         }
         let fix = "check the database; the servers keep trying: jeton tx list";
-        Err(CliError::of(anyhow!("{}", open.join("; ")), "not all branches are resolved", fix))
+        Err(CliError::of(anyhow!("{}", open.join("; ")), "branches may still be prepared", fix))
     }
 }

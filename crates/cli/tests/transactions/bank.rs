@@ -1,5 +1,6 @@
 //! A bank with accounts in two databases.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jeton_testbed as testbed;
@@ -13,7 +14,7 @@ pub const OPENING: i64 = 100;
 pub struct Bank {
     pub runtime: Runtime,
     pub postgres: testbed::Postgres,
-    pub mariadb: testbed::MariaDb,
+    mariadb: RefCell<testbed::MariaDb>,
     next_account: AtomicI64,
     _folder: tempfile::TempDir,
 }
@@ -24,6 +25,7 @@ impl Bank {
         let postgres = testbed::Postgres::start(&folder.path().join("postgres"), &[]).unwrap();
         let mariadb = testbed::MariaDb::start(&folder.path().join("mariadb"), false, &[]).unwrap();
         let runtime = Runtime::new().unwrap();
+        let mariadb = RefCell::new(mariadb);
         let bank = Self { runtime, postgres, mariadb, next_account: AtomicI64::new(1), _folder: folder };
         let table = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL)";
         bank.ask_postgres(table);
@@ -31,6 +33,16 @@ impl Bank {
         // No primary key: a transfer that counts twice must be visible.
         bank.ask_postgres("CREATE TABLE entry (request varchar(64) NOT NULL, amount bigint NOT NULL)");
         bank
+    }
+
+    pub fn mariadb_url(&self) -> String {
+        self.mariadb.borrow().url()
+    }
+
+    /// Stops MariaDB until the result is dropped.
+    pub fn stop_mariadb(&self) -> Outage<'_> {
+        self.mariadb.borrow_mut().stop();
+        Outage(self)
     }
 
     /// A new account in each database, with the same number.
@@ -76,7 +88,7 @@ impl Bank {
 
     fn mariadb_rows(&self, sql: &str) -> Vec<mysql_async::Row> {
         self.runtime.block_on(async {
-            let options = mysql_async::Opts::from_url(&self.mariadb.url()).unwrap();
+            let options = mysql_async::Opts::from_url(&self.mariadb_url()).unwrap();
             let mut connection = mysql_async::Conn::new(options).await.unwrap();
             let rows = connection.query(sql).await.unwrap();
             connection.disconnect().await.unwrap();
@@ -108,5 +120,14 @@ impl Bank {
         let mut rows = self.mariadb_rows("XA RECOVER");
         rows.retain_mut(|row| row.take::<String, _>("data").unwrap().starts_with(&mark));
         postgres + rows.len()
+    }
+}
+
+/// MariaDB is stopped.
+pub struct Outage<'a>(&'a Bank);
+
+impl Drop for Outage<'_> {
+    fn drop(&mut self) {
+        self.0.mariadb.borrow_mut().restart().unwrap();
     }
 }

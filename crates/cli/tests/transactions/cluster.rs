@@ -117,7 +117,7 @@ impl Cluster {
             setup.registers,
             setup.more,
             bank.postgres.url(),
-            bank.mariadb.url(),
+            bank.mariadb_url(),
         );
         let folders: Vec<PathBuf> =
             (1..=setup.servers).map(|server| folder.path().join(server.to_string())).collect();

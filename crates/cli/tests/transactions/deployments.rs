@@ -56,7 +56,7 @@ pub fn branches_of_other_clusters_are_ignored(bank: &Bank) {
     until("our own branches are resolved", || bank.prepared(cluster.number) == 2);
     bank.runtime.block_on(async {
         let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", foreign, 0)).unwrap();
-        let mariadb = MariaDb::new(&bank.mariadb.url(), Settings::new("vault", foreign, 1)).unwrap();
+        let mariadb = MariaDb::new(&bank.mariadb_url(), Settings::new("vault", foreign, 1)).unwrap();
         for database in [&postgres as &dyn Resource, &mariadb] {
             let [left] = &database.prepared().await.unwrap()[..] else {
                 panic!("a foreign branch was resolved")

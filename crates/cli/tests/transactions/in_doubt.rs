@@ -22,7 +22,7 @@ pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account:
     };
     bank.runtime.block_on(async {
         let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", cluster, 0)).unwrap();
-        let mariadb = MariaDb::new(&bank.mariadb.url(), Settings::new("vault", cluster, 1)).unwrap();
+        let mariadb = MariaDb::new(&bank.mariadb_url(), Settings::new("vault", cluster, 1)).unwrap();
         let databases: [(&dyn Resource, &str); 2] = [
             (&postgres, "UPDATE account SET balance = balance - 1 WHERE id = $1"),
             (&mariadb, "UPDATE account SET balance = balance + 1 WHERE id = ?"),

@@ -9,6 +9,7 @@ mod failover;
 mod http_client;
 mod http_contract;
 mod in_doubt;
+mod outages;
 #[allow(dead_code, reason = "used by other tests")]
 #[path = "../program/mod.rs"]
 mod program;
@@ -36,6 +37,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     http_contract::expired_transactions_are_removed_everywhere,
     http_contract::tx_commands_run_show_and_list,
     in_doubt::a_branch_in_doubt_is_listed_and_resolved,
+    outages::a_stopped_database_uses_no_attempts,
+    outages::resolve_reports_unreachable_databases,
     deployments::a_second_deployment_of_the_same_number_is_refused,
     deployments::registers_of_another_cluster_are_refused,
     deployments::branches_of_other_clusters_are_ignored,

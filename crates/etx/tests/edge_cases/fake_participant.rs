@@ -39,6 +39,8 @@ pub struct Fake {
     state: Mutex<State>,
     /// The call that panics next, once.
     pub panics_in: Mutex<Option<&'static str>>,
+    /// Whether no branch can begin.
+    pub is_unavailable: AtomicBool,
     pub votes: Gate,
     pub commits: Gate,
 }
@@ -55,6 +57,7 @@ impl Fake {
             number,
             state: Mutex::default(),
             panics_in: Mutex::default(),
+            is_unavailable: AtomicBool::new(false),
             votes: Gate::open(),
             commits: Gate::open(),
         })
@@ -105,6 +108,10 @@ impl Resource for Shared {
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         self.0.panic_if_planned("begin");
+        if self.0.is_unavailable.load(Ordering::SeqCst) {
+            let (resource, why) = ("a fake".to_owned(), "it is unreachable".to_owned());
+            return Err(ResourceError::Unavailable { resource, why });
+        }
         let name = attempt.branch(CLUSTER.into(), self.0.number, 1);
         Ok(Box::new(FakeBranch { fake: Arc::clone(&self.0), name }))
     }
@@ -187,11 +194,12 @@ impl ProcedureLogic for Both {
     }
 }
 
-/// Registers that can be switched to full.
+/// Registers that can be switched to full or unreadable.
 #[derive(Default)]
 pub struct BoundedRegisters {
     inner: MemoryRegisters,
     pub is_full: AtomicBool,
+    pub is_unreadable: AtomicBool,
 }
 
 impl Registers for BoundedRegisters {
@@ -211,7 +219,10 @@ impl Registers for BoundedRegisters {
     }
 
     async fn read(&self, log: LogId, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Error> {
-        self.inner.read(log, from, limit).await
+        match self.is_unreadable.load(Ordering::SeqCst) {
+            true => Err(Error::Unavailable("they are unreadable".into())),
+            false => self.inner.read(log, from, limit).await,
+        }
     }
 
     async fn extent(&self, log: LogId) -> Result<Extent, Error> {

@@ -1,5 +1,5 @@
-//! Edge cases: wrong acknowledgements, full registers, sessions that expire during execution, oversized
-//! errors, panics, and operators that resolve running transactions.
+//! Edge cases: wrong acknowledgements, full registers, unavailable databases, sessions that expire during
+//! execution, oversized errors, panics, and operators that resolve running transactions.
 mod fake_participant;
 
 use std::sync::Arc;
@@ -198,7 +198,7 @@ async fn transaction_resolved_during_execution_is_retried() {
     fixture.fakes[1].votes.set(false);
     let pending = fixture.issue(id, "work");
     until(|| fixture.prepared() == [1, 0]).await;
-    let resolved = fixture.server.resolve(id).await;
+    let resolved = fixture.server.resolve(id).await.branches;
     assert!(resolved.len() == 1 && resolved[0].outcome.is_ok(), "{resolved:?}");
     fixture.fakes[1].votes.set(true);
     assert_eq!(pending.await.unwrap(), Ok(DONE));
@@ -213,7 +213,7 @@ async fn resolve_carries_out_the_recorded_decision() {
     let answer = ProcedureResult::Done(Bytes::from_static(b"done"));
     let commit = Commit { coordinator: left.coordinator, branches, request_hash: 0, answer };
     fixture.record(left.request, AttemptNumber::FIRST, Decision::Commit(commit)).await;
-    let resolved = fixture.server.resolve(left.request).await;
+    let resolved = fixture.server.resolve(left.request).await.branches;
     assert!(resolved.len() == 1 && resolved[0].outcome == Ok(Outcome::Commit), "{resolved:?}");
     assert_eq!((fixture.committed(), fixture.prepared()), ([1, 0], [0, 0]));
 }
@@ -264,4 +264,50 @@ async fn late_retry_passes_aborted_attempts_without_a_delay() {
     assert_eq!(fixture.server.issue(id, request, false).await, Ok(DONE));
     assert!(begun.elapsed() < Duration::from_millis(100), "it took {:?}", begun.elapsed());
     assert_eq!(fixture.committed(), [1, 1], "it was executed again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unavailable_database_uses_no_attempts() {
+    let fixture = Fixture::build(|| BEGIN);
+    let id = RequestId { session: session(0), sequence: 0 };
+    let request = ProcedureCall { procedure: "p".to_owned(), parameters: Bytes::from_static(b"work") };
+    fixture.fakes[1].is_unavailable.store(true, Ordering::SeqCst);
+    let begun = tokio::time::Instant::now();
+    let mut is_first_time = true;
+    while begun.elapsed() < Duration::from_secs(600) {
+        let outcome = fixture.server.issue(id, request.clone(), is_first_time).await;
+        assert_eq!(outcome, Ok(ClientOutcome::Unavailable), "after {:?}", begun.elapsed());
+        is_first_time = false;
+    }
+    fixture.fakes[1].is_unavailable.store(false, Ordering::SeqCst);
+    assert_eq!(fixture.server.issue(id, request, false).await, Ok(DONE));
+    assert_eq!((fixture.committed(), fixture.prepared()), ([1, 1], [0, 0]));
+    let attempts: Vec<_> = fixture.fakes[0].state().committed.iter().map(|name| name.attempt).collect();
+    assert_eq!(attempts, [AttemptNumber::FIRST]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn database_that_comes_back_in_time_is_awaited() {
+    let fixture = Fixture::build(|| BEGIN);
+    let id = RequestId { session: session(0), sequence: 0 };
+    fixture.fakes[1].is_unavailable.store(true, Ordering::SeqCst);
+    let pending = fixture.issue(id, "work");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    fixture.fakes[1].is_unavailable.store(false, Ordering::SeqCst);
+    assert_eq!(pending.await.unwrap(), Ok(DONE));
+    assert_eq!((fixture.committed(), fixture.prepared()), ([1, 1], [0, 0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unavailable_decision_store_ends_the_request() {
+    let fixture = Fixture::build(|| BEGIN);
+    fixture.registers.is_unreadable.store(true, Ordering::SeqCst);
+    let id = RequestId { session: session(0), sequence: 0 };
+    let request = ProcedureCall { procedure: "p".to_owned(), parameters: Bytes::from_static(b"work") };
+    let issue = fixture.server.issue(id, request.clone(), false);
+    let outcome = tokio::time::timeout(Duration::from_secs(60), issue).await;
+    assert_eq!(outcome, Ok(Ok(ClientOutcome::Unavailable)));
+    fixture.registers.is_unreadable.store(false, Ordering::SeqCst);
+    assert_eq!(fixture.server.issue(id, request, false).await, Ok(DONE));
+    assert_eq!(fixture.committed(), [1, 1]);
 }

@@ -21,6 +21,8 @@ pub enum How {
     BadlyIn(u8),
     /// The connection breaks while it is in flight.
     Broken,
+    /// A database, or the decision store, is unavailable.
+    Unavailable,
 }
 
 impl ClusterModel {
@@ -43,13 +45,18 @@ impl ClusterModel {
         let mut faults = Vec::new();
         let mut may = |is_left: bool, how| faults.extend(is_left.then_some(how));
         match &effect.what {
-            What::Action(CoordinatorAction::Execute(_)) => may(left.refusals > 0, How::Badly),
+            What::Action(CoordinatorAction::Execute(_)) => {
+                may(left.refusals > 0, How::Badly);
+                may(left.unavailable > 0, How::Unavailable);
+            }
+            What::Action(CoordinatorAction::ReadDecision(_)) => may(left.unavailable > 0, How::Unavailable),
             What::Action(CoordinatorAction::Vote(..)) => {
                 may(left.refusals > 0, How::Badly);
                 may(left.breaks > 0, How::Broken);
             }
             What::Action(CoordinatorAction::CommitDeciding(..)) => may(left.breaks > 0, How::Broken),
             What::Action(CoordinatorAction::AwaitDecision(attempt, _)) => {
+                may(left.unavailable > 0, How::Unavailable);
                 may(left.suspicions > 0 && !state.decisions.contains_key(attempt), How::Badly);
             }
             What::Recovery(RecoveryAction::CheckCoordinator(coordinator, attempt)) => {
@@ -75,6 +82,7 @@ impl ClusterModel {
         let is_orphan = state.is_orphan(&effect);
         match (effect.what, how) {
             (What::Action(step), How::Broken) => self.break_off(state, effect.server, step),
+            (What::Action(step), How::Unavailable) => self.withhold(state, effect.server, step),
             (What::Action(step), _) => self.do_action(state, effect.server, step, how, is_orphan),
             (What::Recovery(what), _) => self.do_recovery(state, effect.server, what, how, is_orphan),
         }
@@ -102,13 +110,27 @@ impl ClusterModel {
         }
     }
 
+    /// A database is unavailable to a server. Only the branch in the first database is begun.
+    fn withhold(&self, state: &mut State, server: u16, step: CoordinatorAction) {
+        state.left.unavailable -= 1;
+        let attempt = step.attempt().unwrap_or(AttemptNumber::FIRST);
+        let mut event = Event::Unavailable;
+        if let CoordinatorAction::Execute(attempt) = step {
+            state.branches.insert((0, attempt.number, attempt.coordinator), PreparedBranch::Active);
+            if self.mistake == Mistake::UnavailableIsAborted {
+                event = Event::Executed(ExecutionResult::Failed);
+            }
+        }
+        state.deliver(server, attempt, event);
+    }
+
     /// Terminates the sessions of a coordinator. If it is alive, it may begin again.
     fn fence(&self, state: &mut State, coordinator: CoordinatorId, how: How) {
         state.left.fences -= u8::from(how != How::Well);
         let holds = |resource| match how {
             How::Badly => false,
             How::BadlyIn(other) => resource != other,
-            How::Well | How::Broken => true,
+            How::Well | How::Broken | How::Unavailable => true,
         };
         let (ended, spared) =
             state.unfenced(|part| part.2 == coordinator).into_iter().partition(|part: &Part| holds(part.0));
@@ -136,8 +158,9 @@ impl ClusterModel {
                     .find(|other| state.is_working(*other, attempt));
                 Event::OtherCoordinator(executing)
             }
-            CoordinatorAction::AwaitDecision(attempt, _) => match state.decisions.get(&attempt) {
+            CoordinatorAction::AwaitDecision(attempt, coordinator) => match state.decisions.get(&attempt) {
                 Some(decision) => Event::Recorded(Some(decision.clone())),
+                None if !badly && state.is_alive(coordinator) => Event::OtherCoordinator(None),
                 None => {
                     state.left.suspicions -= u8::from(badly);
                     Event::Suspected
@@ -202,7 +225,10 @@ impl ClusterModel {
             CoordinatorAction::Answer(ending) => {
                 if !is_orphan {
                     state.servers[usize::from(server)].work = None;
-                    state.answers.insert(ending);
+                    // The client retries.
+                    if ending != ClientOutcome::Unavailable {
+                        state.answers.insert(ending);
+                    }
                 }
                 return;
             }

@@ -22,6 +22,8 @@ pub struct Faults {
     /// A connection breaks while a prepare, or a commit with its decision, is in flight. The server gets an
     /// error; the statement takes effect before, or after, or not at all.
     pub breaks: u8,
+    /// A database accepts no connection when a branch is to begin, or the decision store does not respond.
+    pub unavailable: u8,
 }
 
 /// A mistake planted in the protocol, which the checks must detect.
@@ -55,4 +57,6 @@ pub enum Mistake {
     OtherAnswerIsKept,
     /// Branches that a coordinator had in flight when it was fenced are not recovered.
     FenceIsTrusted,
+    /// An attempt whose database is unavailable is recorded as aborted.
+    UnavailableIsAborted,
 }

@@ -11,8 +11,17 @@ use jeton_etx::DecisionLocation;
 use model::ClusterModel;
 use stateright::{Checker, Model};
 
-const NONE: Faults =
-    Faults { crashes: 0, suspicions: 0, refusals: 0, haste: 0, unknown: 0, outages: 0, fences: 0, breaks: 0 };
+const NONE: Faults = Faults {
+    crashes: 0,
+    suspicions: 0,
+    refusals: 0,
+    haste: 0,
+    unknown: 0,
+    outages: 0,
+    fences: 0,
+    breaks: 0,
+    unavailable: 0,
+};
 const CRASH: Faults = Faults { crashes: 1, ..NONE };
 const HASTE: Faults = Faults { haste: 1, ..NONE };
 
@@ -63,7 +72,7 @@ fn holds(name: &str, faults: Faults, recovery_tasks: usize) {
             assert_eq!(violated, Vec::<&str>::new(), "{name}, {model:?}");
             // A model without any answer, or without a second attempt, would satisfy the properties
             // trivially.
-            let is_harmless = Faults { haste: 0, unknown: 0, ..faults } == NONE;
+            let is_harmless = Faults { haste: 0, unknown: 0, unavailable: 0, ..faults } == NONE;
             assert_eq!(examples.len(), if is_harmless { 1 } else { 2 }, "{name}, {model:?}: {examples:?}");
         }
     }
@@ -110,6 +119,19 @@ fn all_holds_when_a_connection_breaks() {
     holds("a break, a database that crashes", Faults { outages: 1, ..broken }, 1);
 }
 
+/// An unavailable database uses no attempt, however often.
+#[test]
+fn all_holds_when_a_database_is_unavailable() {
+    let unavailable = Faults { unavailable: 1, ..NONE };
+    holds("a database is unavailable three times", Faults { unavailable: 3, ..NONE }, 2);
+    holds("unavailable, a crash", Faults { crashes: 1, ..unavailable }, 1);
+    holds("unavailable, haste", Faults { haste: 1, ..unavailable }, 1);
+    holds("unavailable, a false suspicion", Faults { suspicions: 1, ..unavailable }, 1);
+    holds("unavailable, a no", Faults { refusals: 1, ..unavailable }, 1);
+    holds("unavailable, a break", Faults { breaks: 1, ..unavailable }, 1);
+    holds("unavailable, a database that crashes", Faults { outages: 1, ..unavailable }, 1);
+}
+
 /// A check may be late: the coordinator executes another attempt by then. And a suspected coordinator that is
 /// running may begin again.
 #[test]
@@ -119,6 +141,7 @@ fn late_checks_and_false_suspicions_cost_at_most_one_attempt() {
         for (name, faults, checks_all_branches) in [
             ("a no, checks of all branches", Faults { refusals: 1, ..NONE }, true),
             ("a break, checks of all branches", Faults { breaks: 1, ..NONE }, true),
+            ("unavailable, checks of all branches", Faults { unavailable: 2, ..NONE }, true),
             ("a false suspicion", suspicion, false),
             ("a false suspicion, a no", Faults { refusals: 1, ..suspicion }, false),
         ] {
@@ -141,6 +164,7 @@ fn planted_mistakes_are_detected() {
     ];
     let suspicion = Faults { suspicions: 1, ..HASTE };
     let attached = Faults { haste: 1, ..CRASH };
+    let unavailable = Faults { unavailable: 1, ..NONE };
     let cases: &[(Mistake, Faults, &[DecisionLocation], &[&str])] = &[
         (Mistake::NoRecovery, CRASH, &LOCATIONS, &["T.2"]),
         (Mistake::UnknownIsCommitted, unknown, &LOCATIONS, &["A.1"]),
@@ -158,6 +182,7 @@ fn planted_mistakes_are_detected() {
         // A branch in the database that decides never votes: it ends when the commit of another coordinator
         // is recorded.
         (Mistake::EveryCommitIsOurs, HASTE, &[database], &["A.1", "A.2", "A.3", "V.2"]),
+        (Mistake::UnavailableIsAborted, unavailable, &LOCATIONS, &["C.1"]),
         // This is a mistake only if a fence fails.
         (Mistake::FenceIsTrusted, attached, &[registers], &[]),
         (Mistake::FenceIsTrusted, Faults { fences: 1, ..attached }, &[registers], &["T.2"]),

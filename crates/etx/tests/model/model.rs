@@ -70,7 +70,7 @@ impl ClusterModel {
         !state.must_send() && state.in_flight.iter().all(has_ended) && is_recovered()
     }
 
-    /// The limit of attempts after the faults so far: each fault costs one.
+    /// The limit of attempts after the faults so far: each fault costs one, but an unavailable database none.
     pub fn attempts_due(&self, state: &State) -> u8 {
         let costly = |faults: &Faults| {
             faults.crashes + faults.suspicions + faults.refusals + faults.outages + faults.breaks

@@ -50,7 +50,8 @@ pub fn properties() -> Vec<Property<ClusterModel>> {
                 ClientOutcome::GivenUp
                 | ClientOutcome::Mismatch
                 | ClientOutcome::Forgotten
-                | ClientOutcome::NoRoom => false,
+                | ClientOutcome::NoRoom
+                | ClientOutcome::Unavailable => false,
             })
         }),
         Property::always("V.2 a database commits only if all have voted yes", |_, state: &State| {

@@ -85,7 +85,10 @@ impl Http {
                 let mut lease = self.lease(settings).await?;
                 match exchange(&mut lease.connection, request.clone()).await {
                     Ok(reply) => {
-                        lease.give_back();
+                        // A proxy without a server to forward to. The next connection checks for one.
+                        if reply.status < 500 || !reply.problem().is_empty() {
+                            lease.give_back();
+                        }
                         return Ok(reply);
                     }
                     // The connection died while it was idle.
@@ -95,6 +98,11 @@ impl Http {
             }
         };
         settings.in_answer_time(reply).await
+    }
+
+    /// Checks that there is a connection, or opens one.
+    pub async fn connect(&self, settings: &Settings) -> Result<(), ResourceError> {
+        self.lease(settings).await.map(PooledConnection::give_back)
     }
 
     fn request(
@@ -120,10 +128,16 @@ impl Http {
                 |error: &dyn std::fmt::Display| settings.transient(format_args!("{}: {error}", self.address));
             let stream = TcpStream::connect(&self.address).await.map_err(|error| unreachable(&error))?;
             stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
-            let (sender, connection) =
+            let (mut sender, connection) =
                 handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
             // The task ends when the sender is dropped.
             tokio::spawn(connection);
+            // A proxy accepts connections also without a server to forward to.
+            let check = self.request("GET", "/healthz", None).map_err(|error| unreachable(&error))?;
+            let reply = exchange(&mut sender, check).await.map_err(|error| unreachable(&error))?;
+            if reply.status >= 500 {
+                return Err(unreachable(&format_args!("{} for /healthz", reply.status)));
+            }
             Ok(sender)
         };
         let opening = settings.in_time(settings.wait_max, opening);

@@ -167,7 +167,10 @@ impl Resource for Jeton {
         Dialect::Question
     }
 
+    /// Checks that the database is reachable, although the first request may be the vote: a branch that does
+    /// not begin uses no attempt.
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
+        self.shared.http.connect(&self.shared.settings).await?;
         let name = self.shared.settings.branch(attempt, self.begun.fetch_add(1, Ordering::Relaxed));
         Ok(Box::new(JetonBranch::new(Arc::clone(&self.shared), name)))
     }

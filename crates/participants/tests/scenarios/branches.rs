@@ -101,7 +101,7 @@ pub async fn connections_are_bounded(fixture: &mut Fixture) -> Result<()> {
     let first = narrow.begin(attempt()).await?;
     let _second = narrow.begin(attempt()).await?;
     let third = narrow.begin(attempt()).await.err();
-    ensure!(matches!(third, Some(ResourceError::Transient { .. })), "{third:?}");
+    ensure!(matches!(third, Some(ResourceError::Unavailable { .. })), "{third:?}");
     // Recovery has connections of its own.
     ensure!(narrow.prepared().await?.is_empty());
     first.decide(Outcome::Abort).await?;

@@ -2,12 +2,14 @@
 
 use jeton_etx::{
     AttemptNumber, ClientOutcome, CoordinatorId, Decision, DecisionLocation, DecisionLookup, InDoubt,
-    InDoubtBranch, Outcome, PeerStatus, ProcedureResult, RequestId, ResolvedBranch, TransactionStatus, Xid,
+    InDoubtBranch, Outcome, PeerStatus, ProcedureResult, RequestId, Resolution, ResolvedBranch,
+    TransactionStatus, Xid,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::error_mapping::{LATER, SOON};
 use super::problem::{ErrorCode, Problem};
 use super::transactions::id_text;
 
@@ -59,7 +61,14 @@ impl TransactionOutcome {
             ClientOutcome::NoRoom => Err(Problem::new(
                 ErrorCode::Full,
                 "the registers have no room for more decisions; nothing was done; retry with the same id later",
-            )),
+            )
+            .retry_in(LATER)),
+            ClientOutcome::Unavailable => Err(Problem::new(
+                ErrorCode::NotReady,
+                "a database of the transaction, or its decision store, is unavailable; the log of the server names it; \
+                 nothing was done; retry with the same id",
+            )
+            .retry_in(SOON)),
             ClientOutcome::Forgotten => Err(Problem::new(
                 ErrorCode::IdExpired,
                 "the outcome of this transaction was deleted, because it was acknowledged or is older than the \
@@ -138,9 +147,8 @@ pub struct TransactionsInDoubt {
 
 impl From<InDoubt> for TransactionsInDoubt {
     fn from(InDoubt { branches, unreachable }: InDoubt) -> Self {
-        let unreachable =
-            unreachable.into_iter().map(|(database, why)| UnreachableDatabase { database, why }).collect();
-        Self { branches: branches.into_iter().map(BranchInDoubt::from).collect(), unreachable }
+        let branches = branches.into_iter().map(BranchInDoubt::from).collect();
+        Self { branches, unreachable: UnreachableDatabase::list(unreachable) }
     }
 }
 
@@ -148,6 +156,12 @@ impl From<InDoubt> for TransactionsInDoubt {
 pub struct UnreachableDatabase {
     database: String,
     why: String,
+}
+
+impl UnreachableDatabase {
+    fn list(found: Vec<(String, String)>) -> Vec<Self> {
+        found.into_iter().map(|(database, why)| Self { database, why }).collect()
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -204,11 +218,14 @@ pub struct TransactionResolved {
     id: String,
     /// The branches that were prepared.
     branches: Vec<BranchResolved>,
+    /// Databases that did not respond: they may have more prepared branches.
+    unreachable: Vec<UnreachableDatabase>,
 }
 
 impl TransactionResolved {
-    pub fn new(id: RequestId, branches: Vec<ResolvedBranch>) -> Self {
-        Self { id: id_text(id), branches: branches.into_iter().map(BranchResolved::from).collect() }
+    pub fn new(id: RequestId, Resolution { branches, unreachable }: Resolution) -> Self {
+        let branches = branches.into_iter().map(BranchResolved::from).collect();
+        Self { id: id_text(id), branches, unreachable: UnreachableDatabase::list(unreachable) }
     }
 }
 

@@ -93,7 +93,7 @@ pub async fn get(request: RequestContext) -> HttpResult {
     let status = service(&request)?
         .status(id)
         .await
-        .map_err(|error| Problem::new(ErrorCode::Busy, error).retry_in(SOON))?;
+        .map_err(|error| Problem::new(ErrorCode::NotReady, error).retry_in(SOON))?;
     Ok(json::ok(&TransactionStatusBody::new(id, status)?))
 }
 
@@ -123,8 +123,8 @@ pub async fn list(request: RequestContext) -> HttpResult {
 pub async fn resolve(request: RequestContext) -> HttpResult {
     request.administer()?;
     let id = parse_dated_id(&request.text_part(2)?)?;
-    let branches = service(&request)?.resolve(id).await;
-    Ok(json::ok(&TransactionResolved::new(id, branches)))
+    let resolution = service(&request)?.resolve(id).await;
+    Ok(json::ok(&TransactionResolved::new(id, resolution)))
 }
 
 /// `GET /v1/internal/transactions/{id}/attempts/{n}`: whether this server executes an attempt. Other servers

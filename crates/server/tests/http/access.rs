@@ -98,22 +98,71 @@ fn prepare_and_finish_of_a_branch_require_their_rights() {
     }
 }
 
+/// A server with a token of this quota, and one that may finish branches.
+fn server_with_quota(counters: Option<u64>) -> TestServer {
+    let limits = Limits { counters, ..Limits::default() };
+    let administrator = Grant { server: true, ..Grant::new("server") };
+    TestServer::with_tokens([Grant { limits, ..grant("few", "clicks", "add") }, administrator])
+}
+
+fn counters_used(server: &TestServer) -> u64 {
+    server.service.access.used().iter().map(|one| one.counters).sum()
+}
+
+/// Prepares a branch that adds 1 to each row.
+fn prepare(client: &mut Client, name: &str, rows: &[&str]) -> Reply {
+    let one = |row: &&str| json!({"table": "clicks", "row": row, "delta": 1});
+    let body = json!({"operations": rows.iter().map(one).collect::<Vec<_>>()});
+    client.put(&format!("/v1/branches/{name}"), body)
+}
+
+fn finish(server: &TestServer, name: &str, end: &str) {
+    server.client_as("server").post(&format!("/v1/branches/{name}/{end}"), json!({})).ok();
+}
+
 #[test]
 fn the_counter_quota_applies_to_branches() {
-    let limits = Limits { counters: Some(2), ..Limits::default() };
-    let server = TestServer::with_tokens([Grant { limits, ..grant("two", "clicks", "add") }]);
-    let mut client = server.client_as("two");
-    let mut prepare = |name: &str, rows: &[&str]| {
-        let one = |row: &&str| json!({"table": "clicks", "row": row, "delta": 1});
-        let body = json!({"operations": rows.iter().map(one).collect::<Vec<_>>()});
-        client.put(&format!("/v1/branches/{name}"), body)
-    };
-    prepare("b", &["a", "b", "c"]).problem(403, "quota");
-    prepare("c", &["a", "a"]).ok();
-    // A retry creates nothing.
-    prepare("c", &["a", "a"]).ok();
-    prepare("d", &["b"]).ok();
-    prepare("e", &["c"]).problem(403, "quota");
+    let server = server_with_quota(Some(2));
+    let mut client = server.client_as("few");
+    prepare(&mut client, "b", &["a", "b", "c"]).problem(403, "quota");
+    finish(&server, "b", "abort");
+    assert_eq!(counters_used(&server), 0);
+    prepare(&mut client, "c", &["a", "a"]).ok();
+    assert_eq!(counters_used(&server), 1);
+    prepare(&mut client, "d", &["b"]).ok();
+    // A retry at the quota creates nothing.
+    assert_eq!(prepare(&mut client, "d", &["b"]).ok()["fresh"], false);
+    prepare(&mut client, "e", &["c"]).problem(403, "quota");
+    finish(&server, "d", "commit");
+    assert_eq!(counters_used(&server), 2);
+}
+
+#[test]
+fn a_counter_that_two_branches_create_is_charged_once() {
+    let server = server_with_quota(Some(10));
+    let mut client = server.client_as("few");
+    for name in ["one", "two", "three"] {
+        prepare(&mut client, name, &["a", name]).ok();
+    }
+    client.post(ADD, one()).ok();
+    // Each may be the only one that commits.
+    assert_eq!(counters_used(&server), 7);
+    finish(&server, "one", "commit");
+    finish(&server, "two", "commit");
+    finish(&server, "two", "commit");
+    assert_eq!(counters_used(&server), 6);
+    finish(&server, "three", "abort");
+    assert_eq!(counters_used(&server), 4, "a, one, two, and the row of the operation");
+}
+
+#[test]
+fn counters_are_counted_without_a_quota() {
+    let server = server_with_quota(None);
+    let mut client = server.client_as("few");
+    client.post(ADD, one()).ok();
+    prepare(&mut client, "b", &["a"]).ok();
+    finish(&server, "b", "commit");
+    assert_eq!(counters_used(&server), 2);
 }
 
 #[test]

@@ -56,6 +56,9 @@ pub struct ClusterConfig {
     /// Time limit of the steps of a procedure.
     #[serde(deserialize_with = "duration")]
     pub procedure_timeout: Duration,
+    /// How long a transaction waits for an unavailable database.
+    #[serde(deserialize_with = "duration")]
+    pub unavailable_timeout: Duration,
     /// Transactions that one server executes at the same time.
     pub max_in_flight: usize,
 }
@@ -77,6 +80,7 @@ impl Default for ClusterConfig {
             failure_timeout: Duration::from_secs(2),
             recovery_interval: options.recovery_interval,
             procedure_timeout: options.procedure_timeout,
+            unavailable_timeout: options.unavailable_timeout,
             max_in_flight: options.max_in_flight,
         }
     }

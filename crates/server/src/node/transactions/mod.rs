@@ -58,6 +58,7 @@ pub async fn start(
         .explain("the system returned no random bytes", "check that /dev/urandom is readable")?;
     let options = Options {
         procedure_timeout: cluster.procedure_timeout,
+        unavailable_timeout: cluster.unavailable_timeout,
         recovery_interval: cluster.recovery_interval,
         max_in_flight: cluster.max_in_flight,
         window: cluster.window,
