@@ -24,8 +24,7 @@ fn a_new_epoch_fences_earlier_ones() {
     assert!(problem["latest"].as_u64().unwrap() < ahead, "{problem}");
     assert_eq!(client.get("/v1/tables/numbered/counters/c").ok()["value"], 2);
     // A full session drops its lowest number.
-    let add =
-        |seq| json!({"table": "numbered", "row": "c", "delta": 1, "id": format!("me/6/{seq}")});
+    let add = |seq| json!({"table": "numbered", "row": "c", "delta": 1, "id": format!("me/6/{seq}")});
     client.batch((2..2 + SESSION_WINDOW).map(add));
     let problem = client.post(ADD, json!({"delta": 1, "id": "me/6/1"})).problem(410, "id-expired");
     assert_eq!(problem["low_water"], 3);
