@@ -13,16 +13,16 @@ use crate::process::{cargo, root, run};
 
 /// How a benchmark is started.
 enum Bench {
-    /// A benchmark target of a workspace: `.` or `research`.
-    Target { workspace: &'static str, package: &'static str, target: &'static str },
+    /// A benchmark target of `research`.
+    Target,
     /// The program that starts Redis, PostgreSQL and Jeton.
     Rivals,
 }
 
 const BENCHES: &[(&str, Bench)] = &[
-    ("filter", Bench::Target { workspace: "research", package: "jeton-research", target: "filter" }),
-    ("clock", Bench::Target { workspace: "research", package: "jeton-research", target: "clock" }),
-    ("engine", Bench::Target { workspace: ".", package: "jeton-engine", target: "versus" }),
+    ("filter", Bench::Target),
+    ("clock", Bench::Target),
+    ("engine", Bench::Target),
     ("rivals", Bench::Rivals),
 ];
 
@@ -36,10 +36,7 @@ pub fn bench(arguments: &[String]) -> Result<()> {
         bail!("there is no benchmark `{name}`; the benchmarks are: {}", known());
     };
     let mut command = match bench {
-        Bench::Target { workspace, package, target } => {
-            let manifest = format!("{workspace}/Cargo.toml");
-            cargo(&["bench", "--manifest-path", &manifest, "-p", package, "--bench", target, "--"])
-        }
+        Bench::Target => cargo(&["bench", "--manifest-path", "research/Cargo.toml", "--bench", name, "--"]),
         Bench::Rivals => {
             // The benchmark leaves out rivals that are not installed, and prints that.
             if let Err(error) = machine::prepare_rivals() {

@@ -8,7 +8,7 @@ use std::path::Path;
 /// that is replaced twice within one clock tick has the same times. Two writes in place within a tick that
 /// keep the length are missed; [`TokenFile`](crate::TokenFile) replaces the file instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileVersion {
+pub struct FileVersion {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -18,7 +18,7 @@ pub(crate) struct FileVersion {
 
 impl FileVersion {
     /// The version of the file at this path; `None` if `stat` fails. Reading the file then returns the error.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
         Some(Self {
             device: file.dev(),

@@ -40,6 +40,7 @@ pub use access::{Access, Used};
 pub use auth_context::AuthContext;
 pub use auth_error::AuthError;
 pub use bind_policy::may_listen;
+pub use file_version::FileVersion;
 pub use grant::{Grant, GrantError, Limits, Rate, TableRule};
 pub use pattern::{Pattern, PatternError};
 pub use rate_limiter::Throttled;

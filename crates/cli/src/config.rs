@@ -10,13 +10,13 @@ mod example;
 mod flags;
 mod setting_value;
 mod settings;
-mod suggestion;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
+use jeton_server::nearest;
 use jeton_server::node::{ListenProtocol, NodeConfig, TransactionsConfig};
 use toml::de::{DeTable, DeValue};
 
@@ -24,7 +24,6 @@ pub use command::ConfigCommand;
 pub use flags::Flags;
 pub use setting_value::{DurationValue, LogFormat, SettingValue};
 pub use settings::{ALL, Setting, Settings};
-pub use suggestion::nearest;
 
 use crate::cli_error::CliError;
 

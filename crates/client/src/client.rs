@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use jeton_core::ErrorCode;
 use jeton_resp::reply_parser::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -12,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::call::{Add, AddMany, Change, Get, Lookup};
 use crate::command::Write;
 use crate::connection::{self, ConnectionConfig};
-use crate::error::{AttemptError, Code, Error, ServerError};
+use crate::error::{AttemptError, Error, ServerError};
 use crate::id::Id;
 use crate::id_generator::IdGenerator;
 use crate::in_flight::{AttemptEvent, InFlight, PendingAttempt};
@@ -282,7 +283,7 @@ impl RetriesExhausted {
     /// The error of a write.
     pub fn of_write(self, id: Id) -> Error {
         match self.last {
-            AttemptError::Server(ServerError { code: Code::IdExpired, message }) => {
+            AttemptError::Server(ServerError { code: Some(ErrorCode::IdExpired), message }) => {
                 Error::Expired { id, message }
             }
             last if self.may_have_applied => Error::Unknown { id, last },
@@ -298,8 +299,8 @@ impl RetriesExhausted {
     fn certain(last: AttemptError) -> Error {
         match last {
             AttemptError::Server(error) => match error.code {
-                Code::Busy | Code::NoRoom => Error::Busy { message: error.message },
-                Code::Loading => Error::Unreachable { last: AttemptError::Server(error) },
+                Some(ErrorCode::Busy | ErrorCode::Full) => Error::Busy { message: error.message },
+                Some(ErrorCode::Closing) => Error::Unreachable { last: AttemptError::Server(error) },
                 _ => Error::Refused(error),
             },
             last => Error::Unreachable { last },

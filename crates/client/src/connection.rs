@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::error::{AttemptError, Code, ServerError};
+use crate::error::{AttemptError, ServerError};
 use crate::in_flight::PendingAttempt;
 
 /// Bytes read at a time.
@@ -118,11 +118,7 @@ impl ConnectionTask {
                 Err(error) => Err(failed(error.to_string())),
                 Ok(Ok(())) => Ok((stream, input, parser)),
                 // A rejected token stays rejected; other errors are temporary.
-                Ok(Err(error))
-                    if matches!(error.code, Code::NoAuth | Code::WrongPass | Code::NoPermission) =>
-                {
-                    Err(AttemptError::Server(error))
-                }
+                Ok(Err(error)) if error.concerns_the_token() => Err(AttemptError::Server(error)),
                 Ok(Err(error)) => Err(failed(error.message)),
             }
         };

@@ -2,56 +2,17 @@
 
 use std::fmt;
 
+use jeton_core::ErrorCode;
+
 use crate::id::Id;
 use crate::retry::AttemptResult;
-
-/// The error code: the first word of an error reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Code {
-    /// `BUSY`: too many requests are in flight. Nothing changed.
-    Busy,
-    /// `MISCONF`: the server's disk is full. Nothing changed.
-    NoRoom,
-    /// `STORAGE`: a read or write of the server's disk failed. The outcome is unknown.
-    Storage,
-    /// `QUOTA`: the token may create no more rows or tables. Nothing changed.
-    Quota,
-    /// `LOADING`: the server is starting or stopping. The outcome is unknown.
-    Loading,
-    /// `IDBUSY`: the outcome is not known yet.
-    IdBusy,
-    /// `IDEXPIRED`: the id is older than the window of the table.
-    IdExpired,
-    /// `IDMISMATCH`: the id was used for another operation.
-    IdMismatch,
-    /// `IDFUTURE`: the id is dated in the future; the client's or the server's clock is wrong.
-    IdFuture,
-    /// `IDREQUIRED`: the table requires an id on every write.
-    IdRequired,
-    /// `IDFORMAT`: the table does not accept ids of this format.
-    IdFormat,
-    /// `NOSESSION`: the server does not know the session of a sequenced id.
-    NoSession,
-    /// `FENCED`: a later incarnation of the same client has written.
-    Fenced,
-    /// `NOAUTH`: the server requires a token.
-    NoAuth,
-    /// `WRONGPASS`: the server does not know the token.
-    WrongPass,
-    /// `NOPERM`: the token lacks the right.
-    NoPermission,
-    /// `NOTABLE`: the table does not exist.
-    NoTable,
-    /// Any other, such as `ERR`.
-    Other(Box<str>),
-}
 
 /// An error reply of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// The first word of the message.
-    pub code: Code,
+    /// The error that the first word of the message stands for. `None` for `ERR`, which many errors share, and
+    /// for words that Jeton does not send.
+    pub code: Option<ErrorCode>,
     /// The whole error line.
     pub message: String,
 }
@@ -59,42 +20,25 @@ pub struct ServerError {
 impl ServerError {
     pub(crate) fn new(line: &[u8]) -> Self {
         let message = String::from_utf8_lossy(line).into_owned();
-        let code = match message.split(' ').next().unwrap_or_default() {
-            "BUSY" => Code::Busy,
-            "MISCONF" => Code::NoRoom,
-            "STORAGE" => Code::Storage,
-            "QUOTA" => Code::Quota,
-            "LOADING" => Code::Loading,
-            "IDBUSY" => Code::IdBusy,
-            "IDEXPIRED" => Code::IdExpired,
-            "IDMISMATCH" => Code::IdMismatch,
-            "IDFUTURE" => Code::IdFuture,
-            "IDREQUIRED" => Code::IdRequired,
-            "IDFORMAT" => Code::IdFormat,
-            "NOSESSION" => Code::NoSession,
-            "FENCED" => Code::Fenced,
-            "NOAUTH" => Code::NoAuth,
-            "WRONGPASS" => Code::WrongPass,
-            "NOPERM" => Code::NoPermission,
-            "NOTABLE" => Code::NoTable,
-            other => Code::Other(other.into()),
-        };
+        let code = ErrorCode::from_resp_prefix(message.split(' ').next().unwrap_or_default());
         Self { code, message }
+    }
+
+    /// Whether the server requires another token.
+    pub(crate) fn concerns_the_token(&self) -> bool {
+        matches!(self.code, Some(ErrorCode::Unauthorized | ErrorCode::TokenInvalid | ErrorCode::Forbidden))
     }
 
     /// What the error means for retries.
     pub(crate) fn attempt_result(&self) -> AttemptResult {
         match self.code {
-            Code::Busy | Code::NoRoom => AttemptResult::Busy { may_have_applied: false },
-            // A server that stops drops the operations in flight, and does not know their outcome.
-            Code::Loading | Code::IdBusy => AttemptResult::Busy { may_have_applied: true },
-            Code::IdMismatch => AttemptResult::NeverApplied,
-            // A write that failed may still be on disk after a restart. Older servers send it as `ERR`.
-            Code::Storage => AttemptResult::Refused { may_have_applied: true },
-            Code::Other(_) if self.message.starts_with("ERR storage") => {
-                AttemptResult::Refused { may_have_applied: true }
+            Some(ErrorCode::IdMismatch) => AttemptResult::NeverApplied,
+            Some(code) if code.is_retryable() => {
+                AttemptResult::Busy { may_have_applied: code.may_have_applied() }
             }
-            _ => AttemptResult::Refused { may_have_applied: false },
+            Some(code) => AttemptResult::Refused { may_have_applied: code.may_have_applied() },
+            // Older servers report errors of the disk as `ERR`.
+            None => AttemptResult::Refused { may_have_applied: self.message.starts_with("ERR storage") },
         }
     }
 }
@@ -193,13 +137,13 @@ pub enum Error {
 
 impl Error {
     /// The code of the server's error, if a server caused this error.
-    pub fn code(&self) -> Option<&Code> {
+    pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused(error)
             | Self::Unknown { last: AttemptError::Server(error), .. }
-            | Self::Unreachable { last: AttemptError::Server(error) } => Some(&error.code),
-            Self::Expired { .. } => Some(&Code::IdExpired),
-            Self::Busy { .. } => Some(&Code::Busy),
+            | Self::Unreachable { last: AttemptError::Server(error) } => error.code,
+            Self::Expired { .. } => Some(ErrorCode::IdExpired),
+            Self::Busy { .. } => Some(ErrorCode::Busy),
             _ => None,
         }
     }
@@ -233,6 +177,6 @@ mod tests {
         ] {
             assert_eq!(ServerError::new(text.as_bytes()).attempt_result(), result, "{text}");
         }
-        assert_eq!(ServerError::new(b"HUH what").code, Code::Other("HUH".into()));
+        assert_eq!(ServerError::new(b"HUH what").code, None);
     }
 }

@@ -60,9 +60,10 @@ pub mod transactions;
 
 pub use call::{Add, AddMany, Change, Get, Lookup};
 pub use client::Client;
-pub use error::{AttemptError, Code, Error, ServerError};
+pub use error::{AttemptError, Error, ServerError};
 pub use id::{Id, IdError};
 pub use id_generator::{IdGenerator, uuid7};
+pub use jeton_core::ErrorCode;
 pub use options::Options;
 pub use outbox::{Limits as OutboxLimits, Outbox, OutboxEntry, OutboxError, Receipt, Undelivered};
 pub use outcome::{ManyOutcome, OperationStatus, Outcome, Status, StoredValue};

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jeton_client::transactions::{AttemptError, Error, Options, Outcome, Problem, Transactions};
+use jeton_client::ErrorCode;
+use jeton_client::transactions::{AttemptError, Error, Options, Outcome, Transactions};
 use jeton_client::{Backoff, Id};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -219,13 +220,13 @@ async fn a_refusal_ends_the_retries() {
     };
     let error = refuse(&[MISMATCH]).await;
     assert!(matches!(error, Error::Refused { .. }) && error.is_certain(), "{error:?}");
-    assert_eq!(error.problem(), Some(&Problem::IdMismatch));
+    assert_eq!(error.code(), Some(ErrorCode::IdMismatch));
     let error = refuse(&[EXPIRED]).await;
     assert!(matches!(error, Error::Expired { .. }) && !error.is_certain(), "{error:?}");
     // The server that closed the connection may still execute it.
     let error = refuse(&[Act::Close, Act::Respond(404, r#"{"type":"/problems/unknown-procedure"}"#)]).await;
     assert!(matches!(&error, Error::Unknown { last: AttemptError::Server(_), .. }), "{error:?}");
-    assert_eq!(error.problem(), Some(&Problem::UnknownProcedure));
+    assert_eq!(error.code(), Some(ErrorCode::UnknownProcedure));
 }
 
 #[tokio::test]

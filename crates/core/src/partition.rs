@@ -154,7 +154,7 @@ impl Partition {
         }
         // Once a second of log time: in a replay at the same entries.
         if millis(step.time) / 1_000 > millis(self.time) / 1_000 {
-            self.sessions.forget_idle(step.time);
+            self.sessions.forget_expired(step.time);
         }
         (self.slot, self.time) = (step.slot, step.time);
         Ok(())

@@ -8,10 +8,11 @@
 //! the highest epoch is kept, the *floor*: an unknown session at or below the floor may have expired, so its
 //! operations are rejected and never counted again.
 //!
-//! Invariant: the floor stays below the current time in milliseconds. Otherwise one client with a huge epoch
-//! would, once expired, shut out all new clients. So a new epoch is at most the current time plus the table's
-//! skew, and a session does not expire before the current time has passed its epoch. Clients that use their
-//! start time as epoch are above the floor.
+//! Invariant: expiry keeps the floor below the current time in milliseconds, and eviction (below) keeps it at
+//! most the table's skew ahead of it. Otherwise one client with a huge epoch would, once expired, shut out all
+//! new clients. So a new epoch is at most the current time plus the skew, and a session does not expire before
+//! the current time has passed its epoch. Clients that use their start time as epoch are above the floor,
+//! unless an eviction raised it above the current time.
 //!
 //! The sessions of a partition have a common limit, and each *owner* a fair share of it: the principal that
 //! used a session last, in its table. In a full partition an owner below its share takes the place of the
@@ -122,7 +123,7 @@ impl Session {
         ((client.table, self.principal), self.end())
     }
 
-    fn idle(&self, now: Timestamp) -> bool {
+    fn is_expired(&self, now: Timestamp) -> bool {
         now > self.end()
     }
 
@@ -209,7 +210,7 @@ impl Sessions {
             }
             None => return SessionLookup::New,
         };
-        if session.idle(now) && epoch <= session.epoch {
+        if session.is_expired(now) && epoch <= session.epoch {
             let floor = floor.unwrap_or_default().max(session.epoch);
             return SessionLookup::Refused(Rejection::UnknownSession { floor });
         }
@@ -250,7 +251,7 @@ impl Sessions {
         }
         let before = self.live.get(&client).map(|session| session.place(&client));
         if before.is_none() {
-            // In a replay no session may be idle, although one was evicted before: insert all the same.
+            // In a replay no session may have expired, although one was evicted before: insert all the same.
             while self.is_full() && self.forget_first(now) {}
             self.live.insert(client.clone(), empty());
         }
@@ -277,8 +278,8 @@ impl Sessions {
             && let Some(((lowest, _), _)) = session.answers.front()
         {
             session.dropped = *lowest;
-            let kept = session.answers.partition_point(|((seq, _), _)| *seq <= session.dropped);
-            let freed: usize = session.answers.drain(..kept).map(|(_, record)| bytes_of(&record)).sum();
+            let count = session.answers.partition_point(|((seq, _), _)| *seq <= session.dropped);
+            let freed: usize = session.answers.drain(..count).map(|(_, record)| bytes_of(&record)).sum();
             session.bytes -= freed;
         }
         let (after, bytes) = (session.place(&client), session.cost(bytes_max));
@@ -349,7 +350,7 @@ impl Sessions {
     fn may_evict(&self, owner: Owner, now: Timestamp) -> bool {
         let used = self.used.get(&owner).copied().unwrap_or_default();
         used + self.bytes_max / SESSIONS_MAX <= self.share(owner)
-            || self.first_idle(now).is_some()
+            || self.first_expired(now).is_some()
             || self.oldest(owner).is_some_and(|client| {
                 let session = &self.live[client];
                 let epoch_passed = Timestamp::from_millis(session.epoch) < now;
@@ -382,7 +383,7 @@ impl Sessions {
     }
 
     /// The client with the earliest expiry time, if that has passed.
-    fn first_idle(&self, now: Timestamp) -> Option<&Client> {
+    fn first_expired(&self, now: Timestamp) -> Option<&Client> {
         let first = self.used.keys().filter_map(|owner| self.first_of(*owner));
         let (_, end, client) = first.min_by_key(|(owner, end, _)| (*end, *owner))?;
         (now > *end).then_some(client)
@@ -390,7 +391,7 @@ impl Sessions {
 
     /// Removes the client with the earliest expiry time; false if none has expired.
     fn forget_first(&mut self, now: Timestamp) -> bool {
-        let Some(client) = self.first_idle(now).cloned() else { return false };
+        let Some(client) = self.first_expired(now).cloned() else { return false };
         self.forget(client);
         true
     }
@@ -408,7 +409,7 @@ impl Sessions {
 
     /// Removes the clients that have expired by the time of a log entry. Not by a clock: after a restart with
     /// the clock set back, they would be within their lease.
-    pub fn forget_idle(&mut self, now: Timestamp) {
+    pub fn forget_expired(&mut self, now: Timestamp) {
         while self.forget_first(now) {}
     }
 

@@ -45,6 +45,7 @@ pub use clock::{Clock, ClockAhead, SystemClock};
 pub use creation_quota::CreationQuota;
 pub use engine::{Engine, OpenError, TablesView};
 pub use filter_store::{FilterVersion, StoredFilters};
+pub use memory_limit::memory_fraction;
 pub use options::Options;
 pub use partition_log::{BlobStore, PartitionLog};
 pub use recovery::{LoadedState, Recovered, RecoveryError, Replayed, find, replay_log};

@@ -1,22 +1,28 @@
-//! The default of the memory limit.
+//! The memory that this process may use, and defaults that depend on it.
 
 use std::fs;
 use std::path::Path;
 
-/// The default if neither a cgroup nor the system states a size.
-const UNKNOWN: usize = 2 << 30;
+/// If neither a cgroup nor the system states a size.
+const UNKNOWN: usize = 1 << 30;
 
 const MIB: usize = 1 << 20;
 
-/// Half of the memory that this process may use, in whole MiB. Caches, memtables and sessions need the rest.
-pub fn default_memory_max() -> usize {
+/// This fraction of the memory that this process may use, in whole MiB: of the machine's, or of the lowest
+/// limit of its cgroups.
+pub fn memory_fraction(fraction: usize) -> usize {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let available = cgroup_limits(&read).chain(machine(&read)).min().unwrap_or(UNKNOWN);
-    (available / 2 / MIB).max(1) * MIB
+    (available / fraction / MIB).max(1) * MIB
+}
+
+/// Caches, memtables and sessions need the other half.
+pub(crate) fn default_memory_max() -> usize {
+    memory_fraction(2)
 }
 
 /// The default of a cache of at most `max` bytes: less on machines with less than 16 times of it.
-pub fn default_cache(max: usize) -> usize {
+pub(crate) fn default_cache(max: usize) -> usize {
     max.min(default_memory_max() / 8).max(MIB)
 }
 

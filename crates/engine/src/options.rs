@@ -23,12 +23,12 @@ pub struct Options {
     /// Bytes of cached cells that the value store has too, over all shards.
     pub cache_bytes: usize,
     /// Bytes of cells that the value store lacks, over all shards. At half of it a checkpoint begins; at all
-    /// of it writers wait.
+    /// of it writes are refused: as busy, or as full after a checkpoint failed.
     pub dirty_bytes_max: usize,
     /// Cells that a checkpoint copies before it yields to requests.
     pub copy_cells: usize,
-    /// Ids in the memtable of a shard before they are written to the index. At eight times as many writers
-    /// wait.
+    /// Ids in the memtable of a shard before they are written to the index. At eight times as many writes are
+    /// refused, as above.
     pub recent_ids: usize,
     /// Bytes of log after which a checkpoint begins and the filters are stored. The filters are stored only
     /// when the log has grown by twice their size.

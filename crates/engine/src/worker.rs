@@ -45,14 +45,15 @@ const BATCH_REQUESTS: usize = 48;
 const BATCH_REQUESTS_TOGETHER: usize = 512;
 
 /// From this many waiting messages on, batches are as large as the options permit: the last requests wait
-/// long in any case, and large batches take less space in the log and its index.
+/// long in any case, and large batches take less space in the log.
 const MANY_WAITING: usize = 512;
 
 /// Maximum number of callers in the backlog; the others wait in the queue.
 const BACKLOG_MAX: usize = 1024;
 
-/// A shard whose id index lacks more freezes than this refuses writes.
-const LAG_MAX: usize = 8;
+/// A shard whose memtable has more ids than this many times [`Options::recent_ids`] refuses writes: the index
+/// lacks them all.
+const MEMTABLE_IDS_FACTOR: usize = 8;
 
 /// A message to a shard.
 #[allow(
@@ -102,7 +103,7 @@ struct InFlight {
     time: Timestamp,
     /// When it was appended, by the monotonic clock.
     appended: Duration,
-    written: Pin<Box<dyn Future<Output = Result<(), LogError>> + Send>>,
+    durable: Pin<Box<dyn Future<Output = Result<(), LogError>> + Send>>,
     /// Responses that need this batch.
     responses: Vec<PendingResponse>,
     slots: Vec<(oneshot::Sender<Slots>, Slots)>,
@@ -168,9 +169,9 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                     return Poll::Pending;
                 }
                 if let Some(first) = queues.in_flight.front_mut()
-                    && let Poll::Ready(written) = first.written.as_mut().poll(context)
+                    && let Poll::Ready(result) = first.durable.as_mut().poll(context)
                 {
-                    return Poll::Ready(Event::Written(written));
+                    return Poll::Ready(Event::Durable(result));
                 }
                 let may_decide = queues.in_flight.len() < IN_FLIGHT_MAX;
                 // Also with a backlog: small batches overtake large ones.
@@ -195,8 +196,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 Event::Closed => open = false,
                 // Copying takes long: let the ready tasks run between its steps.
                 Event::Idle => yielded = !self.yields_first,
-                Event::Written(written) => {
-                    if !self.written(written, &mut queues) {
+                Event::Durable(result) => {
+                    if !self.durable(result, &mut queues) {
                         return;
                     }
                 }
@@ -291,7 +292,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 number: self.shard.last_batch(),
                 time: now,
                 appended,
-                written: Box::pin(self.log.append(&batch, reservation)),
+                durable: Box::pin(self.log.append(&batch, reservation)),
                 responses: Vec::new(),
                 slots: Vec::new(),
             });
@@ -349,7 +350,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         let (_, ids) = self.shard.recent_ids();
         let (dirty, _) = self.shard.cell_bytes();
         let share = self.options.dirty_bytes_max / self.options.shards;
-        if ids > LAG_MAX * self.options.recent_ids || dirty > share {
+        if ids > MEMTABLE_IDS_FACTOR * self.options.recent_ids || dirty > share {
             return Err(match self.health.last_error() {
                 Some(why) => EngineError::Full(why),
                 None => EngineError::Busy("checkpoints lag behind"),
@@ -365,9 +366,9 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
 
     /// Handles the result of the oldest batch in flight. Returns false if it was dropped: then the shard must
     /// end.
-    fn written(&mut self, written: Result<(), LogError>, queues: &mut ShardQueues) -> bool {
+    fn durable(&mut self, result: Result<(), LogError>, queues: &mut ShardQueues) -> bool {
         let Some(batch) = queues.in_flight.pop_front() else { unreachable!("it was polled just now") };
-        match written {
+        match result {
             Ok(()) => {}
             // Memory contains what the log lacks: the shard can only end. That is an error unless the engine
             // closes.
@@ -459,7 +460,7 @@ enum Event {
     Received,
     /// Nothing to do but to copy frozen cells.
     Idle,
-    Written(Result<(), LogError>),
+    Durable(Result<(), LogError>),
     Closed,
 }
 

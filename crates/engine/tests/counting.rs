@@ -10,25 +10,6 @@ use futures_executor::block_on;
 use jeton_core::{Format, Formats, IdStatus, OpId, Rejection, TableSettings, Value};
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
-#[test]
-fn an_id_counts_once_and_replays_its_result() {
-    let (folder, mut engine) = store(TableSettings::default());
-    let cell = cell(&engine, "home");
-    let id = uuid(&engine, 1);
-
-    let first = block_on(engine.apply(add(&id, &cell, 5))).unwrap();
-    let OperationOutcome::Fresh(result) = first else { panic!("{first:?}") };
-    assert_eq!(result.values.as_slice(), [Some(5)]);
-    block_on(engine.apply(add(&uuid(&engine, 2), &cell, 1))).unwrap();
-    for _ in 0..2 {
-        let again = block_on(engine.apply(add(&id, &cell, 5)));
-        assert_eq!(again, Ok(OperationOutcome::Replayed(result.clone())));
-        assert_eq!(block_on(engine.get(cell.clone())), Ok(Some(Value::Counter(6))));
-        drop(engine);
-        engine = open(folder.path());
-    }
-}
-
 /// Ids of every format: retries and lookups, before and after a restart.
 #[test]
 fn results_of_every_format_survive_a_restart() {

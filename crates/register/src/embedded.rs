@@ -103,14 +103,14 @@ struct State {
     last: Slot,
     rewrite: Option<Rewrite>,
     /// The position in the wal at which the last complete rewrite started. Everything before it is trimmed.
-    start: u64,
+    start_position: u64,
 }
 
 /// A rewrite of the log in progress.
 #[derive(Default)]
 struct Rewrite {
     /// The slot of its first entry.
-    start: Slot,
+    first: Slot,
     /// The position in the wal, and what the registers needed, when it started.
     position: u64,
     bytes: usize,
@@ -148,7 +148,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
             applied.map_err(|why| OpenError::Entry { at, slot, why })
         })?;
         state.last = extents[0].end();
-        state.start = wal.positions().start;
+        state.start_position = wal.positions().start;
         let registers = Self {
             wal,
             limits: options.limits(),
@@ -282,7 +282,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
         // Most registers were dropped meanwhile: a new rewrite is shorter, and releases the segments of the
         // present one.
         state.rewrite.take_if(|rewrite| bytes < rewrite.bytes / 2);
-        let used = self.wal.positions().end.saturating_sub(state.start);
+        let used = self.wal.positions().end.saturating_sub(state.start_position);
         if state.rewrite.is_none() && used <= 2 * bytes as u64 + self.slack_bytes {
             return;
         }
@@ -293,7 +293,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
         let begun = state.rewrite.is_some();
         let State { map, rewrite, last, .. } = &mut *state;
         let Rewrite { trim, register, done, .. } = rewrite.get_or_insert_with(|| Rewrite {
-            start: last.next(),
+            first: last.next(),
             position: self.wal.positions().end,
             bytes: map.bytes(),
             ..Rewrite::default()
@@ -341,8 +341,8 @@ impl<D: Disk> EmbeddedRegisters<D> {
         rewrite.done |= all;
         if rewrite.done {
             // The trim is durable after the entries before it.
-            let _durable = self.wal.trim(&[(LOG, Slot(rewrite.start.0 - 1))])?;
-            state.start = rewrite.position;
+            let _durable = self.wal.trim(&[(LOG, Slot(rewrite.first.0 - 1))])?;
+            state.start_position = rewrite.position;
             state.rewrite = None;
         }
         Ok(())

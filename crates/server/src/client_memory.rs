@@ -11,7 +11,6 @@
 //! one comparison, and an idle client costs nothing.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jeton_core::limits::CELL_BYTES_MAX;
@@ -21,7 +20,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 pub const CHUNK_BYTES: usize = 32 << 10;
 
 /// The default budget is the memory of the machine or its cgroup, divided by this.
-pub const BUDGET_DIVISOR: u64 = 4;
+pub const BUDGET_DIVISOR: usize = 4;
 
 /// One account may use the budget divided by this, and at most this many bytes.
 pub const CONNECTION_DIVISOR: usize = 4;
@@ -32,9 +31,6 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 
 /// Values that were read and are not yet in a reply may use the budget divided by this.
 pub const READS_DIVISOR: usize = 8;
-
-/// Budget if the memory of the machine is not known.
-const UNKNOWN_MEMORY: u64 = 1 << 30;
 
 #[derive(Debug)]
 pub struct ClientMemory {
@@ -227,40 +223,12 @@ impl Drop for Account {
 /// The default budget: a fraction of the memory of this machine or of its cgroup, in whole MiB.
 pub fn default_max() -> usize {
     static MAX: OnceLock<usize> = OnceLock::new();
-    *MAX.get_or_init(|| {
-        let memory = memory_bytes(Path::new("/")).unwrap_or(UNKNOWN_MEMORY);
-        let whole = (memory / BUDGET_DIVISOR) >> 20 << 20;
-        usize::try_from(whole.max(1 << 20)).unwrap_or(usize::MAX)
-    })
+    *MAX.get_or_init(|| jeton_engine::memory_fraction(BUDGET_DIVISOR))
 }
 
 /// The default limit of connections of a protocol. What they hold without a charge fits into the budget too.
 pub fn default_connections() -> usize {
     CONNECTIONS_MAX.min(default_max() / (2 * CHUNK_BYTES)).max(1)
-}
-
-/// The memory of the machine, or the lowest limit of the cgroups of this process, v1 or v2.
-fn memory_bytes(root: &Path) -> Option<u64> {
-    let read = |path: PathBuf| std::fs::read_to_string(path).ok();
-    let machine = read(root.join("proc/meminfo")).and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
-    });
-    let cgroups = read(root.join("proc/self/cgroup")).unwrap_or_default();
-    let limits = cgroups.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
-        let (base, file) = match controllers {
-            "" => ("sys/fs/cgroup", "memory.max"),
-            "memory" => ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            _ => return None,
-        };
-        // A container sees its own cgroup as the root, so the path may lead nowhere.
-        let ancestors = Path::new(path.trim_start_matches('/')).ancestors();
-        let limit = |cgroup| read(root.join(base).join(cgroup).join(file))?.trim().parse::<u64>().ok();
-        ancestors.filter_map(limit).min()
-    });
-    limits.chain(machine).min()
 }
 
 #[cfg(test)]
@@ -338,38 +306,5 @@ mod tests {
         assert!(futures_util::poll!(&mut next).is_pending());
         drop(all);
         assert!(next.await.is_some());
-    }
-
-    #[test]
-    fn the_lowest_limit_of_machine_and_cgroups_counts() {
-        for (files, expected) in [
-            (&[("proc/meminfo", "MemFree: 1 kB\nMemTotal:  4096 kB\n")][..], Some(4 << 20)),
-            (
-                &[
-                    ("proc/meminfo", "MemTotal: 4096 kB\n"),
-                    ("proc/self/cgroup", "0::/a/b\n"),
-                    ("sys/fs/cgroup/a/b/memory.max", "max\n"),
-                    ("sys/fs/cgroup/a/memory.max", "2097152\n"),
-                ],
-                Some(2 << 20),
-            ),
-            (
-                &[
-                    ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/x\n"),
-                    ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1048576\n"),
-                ],
-                Some(1 << 20),
-            ),
-            (&[], None),
-        ] {
-            let root = tempfile::tempdir().unwrap();
-            for (path, text) in files {
-                let path = root.path().join(path);
-                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::write(path, text).unwrap();
-            }
-            assert_eq!(memory_bytes(root.path()), expected, "{files:?}");
-        }
-        assert!(default_max() >= 1 << 20);
     }
 }

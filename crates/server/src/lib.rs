@@ -18,6 +18,7 @@ pub mod node;
 mod quota;
 pub mod resp;
 mod service;
+mod suggestion;
 pub mod tls;
 mod transactions;
 
@@ -25,4 +26,5 @@ pub use change_feed::{ChangeEvent, ChangeFeed};
 pub use client_memory::{Account, ClientMemory, MemoryExceeded};
 pub use metrics::{Metric, Metrics};
 pub use service::{Options, Service};
+pub use suggestion::nearest;
 pub use transactions::Transactions;

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use jeton_auth::FileVersion;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -56,19 +57,11 @@ pub struct Tls {
     versions: Mutex<(Option<FileVersion>, Option<FileVersion>)>,
 }
 
-/// Identifies the version of a file without reading it: inode, length, modification and change time.
-type FileVersion = (u64, u64, (i64, i64), (i64, i64));
-
-fn file_version(path: &Path) -> Option<FileVersion> {
-    let file = std::fs::metadata(path).ok()?;
-    Some((file.ino(), file.size(), (file.mtime(), file.mtime_nsec()), (file.ctime(), file.ctime_nsec())))
-}
-
 impl Tls {
     /// Reads the certificate chain and the key from PEM files.
     pub fn open(cert: &Path, key: &Path) -> Result<Self, TlsError> {
         // Before the files are read: if one is replaced meanwhile, the next check sees a new version.
-        let versions = (file_version(cert), file_version(key));
+        let versions = (FileVersion::of(cert), FileVersion::of(key));
         let config = ArcSwap::new(read(cert, key)?);
         Ok(Self { cert: cert.into(), key: key.into(), config, versions: Mutex::new(versions) })
     }
@@ -78,7 +71,7 @@ impl Tls {
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         // A panic cannot leave the versions inconsistent.
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = (file_version(&self.cert), file_version(&self.key));
+        let now = (FileVersion::of(&self.cert), FileVersion::of(&self.key));
         if now == *versions {
             return Ok(false);
         }

@@ -71,15 +71,8 @@ pub fn millis() -> u64 {
 
 /// An id of the format `uuid7`.
 pub fn uuid7(rng: &mut Rng) -> String {
-    let (time, low, high) = (millis(), rng.next_u64(), rng.next_u64());
-    format!(
-        "{:08x}-{:04x}-7{:03x}-8{:03x}-{:012x}",
-        time >> 16,
-        time & 0xffff,
-        low & 0xfff,
-        (low >> 12) & 0xfff,
-        high & 0xffff_ffff_ffff
-    )
+    let hex = format!("{:032x}", rng.uuid7(millis()));
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 /// Connections of the client, opened when needed.

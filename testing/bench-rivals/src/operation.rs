@@ -28,12 +28,7 @@ impl Ids {
 
     /// The next id, of a time in milliseconds since 1970.
     pub fn next(&mut self, millis: u64) -> [u8; 16] {
-        let high = (millis << 16) | 0x7000 | (self.0.next_u64() & 0xfff);
-        let low = (self.0.next_u64() >> 2) | (1 << 63);
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&high.to_be_bytes());
-        id[8..].copy_from_slice(&low.to_be_bytes());
-        id
+        self.0.uuid7(millis).to_be_bytes()
     }
 }
 

@@ -185,7 +185,5 @@ pub fn transfer(session: u128, sequence: u32, rng: &mut Rng) -> Transfer {
 /// A UUID of version 7.
 pub fn new_session(rng: &mut Rng) -> u128 {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let random = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
-    let (high, low) = (random >> 64 & 0xfff, random & ((1 << 62) - 1));
-    millis << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low
+    rng.uuid7(millis as u64)
 }

@@ -48,6 +48,12 @@ impl Rng {
         (u128::from(self.next_u64()) << 64 | u128::from(self.next_u64())).to_be_bytes()
     }
 
+    /// A UUID of version 7 with this time, in milliseconds since 1970.
+    pub fn uuid7(&mut self, millis: u64) -> u128 {
+        let (high, low) = (u128::from(self.next_u64() & 0xfff), u128::from(self.next_u64() >> 2));
+        u128::from(millis) << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low
+    }
+
     /// Puts the items into a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for place in (1..items.len()).rev() {

@@ -3,11 +3,11 @@
 //! A record in it was acknowledged. The file is replaced atomically.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::line_reader::Line;
 use crate::cli_error::CliError;
@@ -16,17 +16,19 @@ use crate::cli_error::CliError;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Progress of an import.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct State {
     /// The checkpoint file, if there is one.
+    #[serde(skip)]
     pub path: Option<PathBuf>,
-    name: String,
-    /// Number of the last line that is done or failed.
-    pub lines: u64,
-    /// Sum of the hashes of the records that are done.
-    pub sum: u64,
     /// Failed lines and their errors.
     pub failed: BTreeMap<u64, String>,
+    /// Number of the last line that is done or failed.
+    pub lines: u64,
+    name: String,
+    /// Sum of the hashes of the records that are done.
+    pub sum: u64,
+    #[serde(skip, default = "Instant::now")]
     saved: Instant,
 }
 
@@ -37,27 +39,16 @@ impl State {
 
     /// Loads the checkpoint, if it exists.
     pub fn load(path: Option<PathBuf>, name: String) -> Result<Self> {
-        let mut state = Self::new(path, name);
-        let Some(path) = &state.path else { return Ok(state) };
-        let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(state),
-            text => text.map_err(|error| unusable(&state, error.into()))?,
+        let Some(file) = &path else { return Ok(Self::new(path, name)) };
+        let text = match std::fs::read_to_string(file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::new(path, name)),
+            text => text.map_err(|error| unusable(file, error.into()))?,
         };
-        let value: Value = serde_json::from_str(&text).map_err(|error| unusable(&state, error.into()))?;
-        let number = |name: &str| {
-            value[name].as_u64().ok_or_else(|| unusable(&state, anyhow!("{name} is not a number")))
-        };
-        if value["name"].as_str() != Some(&state.name) {
-            return Err(unusable(&state, anyhow!("it belongs to the import named {}", value["name"])));
+        let state: Self = serde_json::from_str(&text).map_err(|error| unusable(file, error.into()))?;
+        if state.name != name {
+            return Err(unusable(file, anyhow!("it belongs to the import named {:?}", state.name)));
         }
-        let (lines, sum) = (number("lines")?, number("sum")?);
-        let failed = value["failed"].as_object().into_iter().flatten();
-        let failed = failed
-            .map(|(line, error)| Ok((line.parse()?, error.as_str().unwrap_or_default().to_owned())))
-            .collect::<Result<_>>()
-            .map_err(|error| unusable(&state, error))?;
-        (state.lines, state.sum, state.failed) = (lines, sum, failed);
-        Ok(state)
+        Ok(Self { path, ..state })
     }
 
     /// Records an acknowledged or empty record.
@@ -81,9 +72,7 @@ impl State {
     pub fn save(&mut self) -> Result<()> {
         self.saved = Instant::now();
         let Some(path) = &self.path else { return Ok(()) };
-        let failed: serde_json::Map<String, Value> =
-            self.failed.iter().map(|(line, error)| (line.to_string(), json!(error))).collect();
-        let text = json!({ "name": self.name, "lines": self.lines, "sum": self.sum, "failed": failed });
+        let text = serde_json::to_string(self)?;
         let mut new = path.clone().into_os_string();
         new.push(".new");
         let written = std::fs::write(&new, format!("{text}\n"))
@@ -100,11 +89,10 @@ impl State {
     }
 }
 
-fn unusable(state: &State, cause: anyhow::Error) -> anyhow::Error {
-    let path = state.path.as_ref().map_or(String::new(), |path| path.display().to_string());
+fn unusable(file: &Path, cause: anyhow::Error) -> anyhow::Error {
     CliError::of(
         cause,
-        format!("{path} is not a checkpoint of this import"),
+        format!("{} is not a checkpoint of this import", file.display()),
         "name the right one with --state, or send all lines with --again",
     )
 }
@@ -123,6 +111,10 @@ mod tests {
         state.fail(&line(2), "why".into());
         state.done(&line(3));
         state.save().unwrap();
+        let text = std::fs::read_to_string(path.as_ref().unwrap()).unwrap();
+        let expected =
+            format!("{{\"failed\":{{\"2\":\"why\"}},\"lines\":3,\"name\":\"n\",\"sum\":{}}}\n", state.sum);
+        assert_eq!(text, expected);
         let mut again = State::load(path.clone(), "n".into()).unwrap();
         assert_eq!((again.lines, again.sum), (3, state.sum));
         assert_eq!(again.failed, state.failed);

@@ -1,12 +1,12 @@
 //! Parses records: NDJSON and CSV.
 
 use anyhow::Result;
+use jeton_server::nearest;
 use serde_json::Value;
 
 use super::csv_line;
 use super::line_reader::Line;
 use crate::cli_error::CliError;
-use crate::config::nearest;
 
 /// Known fields.
 const FIELDS: [&str; 5] = ["key", "table", "row", "delta", "id"];

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use jeton_client::transactions::{Options, Outcome, Problem, Transactions};
+use jeton_client::ErrorCode;
+use jeton_client::transactions::{Options, Outcome, Transactions};
 use serde_json::json;
 
 use crate::bank::{Bank, OPENING};
@@ -43,7 +44,7 @@ pub fn another_server_returns_the_one_result(bank: &Bank) {
     assert_eq!(bank.runtime.block_on(again.into_future()), outcome);
     let other = transactions.execute_with_id(id, "slow", &json!({"account": account + 1}));
     let error = bank.runtime.block_on(other.into_future()).unwrap_err();
-    assert_eq!(error.problem(), Some(&Problem::IdMismatch));
+    assert_eq!(error.code(), Some(ErrorCode::IdMismatch));
 
     let next = session.execute("transfer", &json!({"from": account, "to": account, "amount": 9}));
     let expected = Outcome::Done(json!({"amount": 9, "left": OPENING - 10}));

@@ -61,5 +61,5 @@ pub fn id(age_seconds: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
     let millis = (now - age_seconds * 1000).cast_unsigned();
     let tail = NEXT.fetch_add(1, Ordering::Relaxed) << 20 | u64::from(std::process::id()) & 0xf_ffff;
-    format!("{:08x}-{:04x}-7000-8000-{tail:012x}", millis >> 16, millis & 0xffff)
+    jeton_core::OpId::uuid7_from(millis, tail.into()).to_string()
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use jeton_core::ErrorCode;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -26,7 +27,7 @@ use self::file::{OpenError, OutboxFile};
 use self::writer::{PendingDelivery, ResultSender, Shared, Writer, WriterCommand};
 use crate::client::Client;
 use crate::command::Write;
-use crate::error::{Code, Error};
+use crate::error::Error;
 use crate::id::Id;
 use crate::outcome::{self, ManyOutcome};
 
@@ -362,10 +363,11 @@ async fn deliver(client: &Client, delivery: PendingDelivery, commands: &mpsc::Se
 fn is_permanent(error: &Error) -> bool {
     match error {
         Error::Expired { .. } => true,
-        Error::Refused(error) => !matches!(
-            error.code,
-            Code::NoAuth | Code::WrongPass | Code::NoPermission | Code::NoTable | Code::IdFuture
-        ),
+        Error::Refused(error) => {
+            let is_correctable =
+                matches!(error.code, Some(ErrorCode::UnknownTable | ErrorCode::IdFromFuture));
+            !is_correctable && !error.concerns_the_token()
+        }
         _ => false,
     }
 }

@@ -2,49 +2,31 @@
 
 use std::fmt;
 
+use jeton_core::ErrorCode;
+
 use crate::error;
 use crate::id::Id;
 
 /// Why an attempt got no response, or none that ends the transaction.
 pub type AttemptError = error::AttemptError<ServerError>;
 
-/// The kind of problem: the last segment of the problem's `type` URI.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
-    /// `bad-parameters`: a parameter is missing, unknown, of the wrong type or out of range.
-    BadParameters,
-    /// `unknown-procedure`: the server has no procedure of this name.
-    UnknownProcedure,
-    /// `id-invalid`, `id-required`: not the id of a transaction.
-    IdInvalid,
-    /// `id-from-future`: the client's or the server's clock is wrong.
-    IdFromFuture,
-    /// `id-expired`: the id is older than the window, or was acknowledged.
-    IdExpired,
-    /// `id-mismatch`: the id belongs to another transaction.
-    IdMismatch,
-    /// `unauthorized`, `token-invalid`: the server requires a valid token.
-    Unauthorized,
-    /// `forbidden`: the token lacks the right.
-    Forbidden,
-    /// `outcome-unknown`: the transaction is in flight and has no outcome yet.
-    OutcomeUnknown,
-    /// `busy`, `not-ready`, `full`, `throttled`: the server did not start the transaction.
-    Busy,
-    /// Any other.
-    Other(Box<str>),
-}
-
 /// An error response of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
     /// HTTP status code.
     pub status: u16,
-    /// The kind of problem.
-    pub problem: Problem,
+    /// The error that the `type` of the problem names; `None` if a proxy or another version sent it.
+    pub code: Option<ErrorCode>,
     /// Description for humans.
     pub detail: String,
+}
+
+impl ServerError {
+    /// Whether the server did not start the transaction and will do so later.
+    pub(super) fn is_busy(&self) -> bool {
+        use ErrorCode::{Busy, Full, NotReady, Throttled};
+        matches!(self.code, Some(Busy | Full | NotReady | Throttled))
+    }
 }
 
 impl fmt::Display for ServerError {
@@ -98,13 +80,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// The server's problem, if a server caused this error.
-    pub fn problem(&self) -> Option<&Problem> {
+    /// The code of the server's error, if a server caused this error.
+    pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Expired { error, .. }
             | Self::Refused { error, .. }
             | Self::Unknown { last: AttemptError::Server(error), .. }
-            | Self::Unreachable { last: AttemptError::Server(error), .. } => Some(&error.problem),
+            | Self::Unreachable { last: AttemptError::Server(error), .. } => error.code,
             _ => None,
         }
     }

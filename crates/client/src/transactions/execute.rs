@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use jeton_core::ErrorCode;
 use serde::Serialize;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::Transactions;
-use super::error::{AttemptError, Error, Problem};
+use super::error::{AttemptError, Error};
 use super::response::{self, Outcome, ParsedResponse};
 use super::session::RequestNumber;
 use crate::http::{HttpClient, HttpError, Request, header};
@@ -134,11 +135,11 @@ impl Execute {
     fn error(&self, may_have_applied: bool, last: AttemptError) -> Error {
         let id = self.id.clone();
         match last {
-            AttemptError::Server(error) if error.problem == Problem::IdExpired => {
+            AttemptError::Server(error) if error.code == Some(ErrorCode::IdExpired) => {
                 Error::Expired { id, error }
             }
             last if may_have_applied => Error::Unknown { id, last },
-            AttemptError::Server(error) if error.problem != Problem::Busy => Error::Refused { id, error },
+            AttemptError::Server(error) if !error.is_busy() => Error::Refused { id, error },
             last => Error::Unreachable { id, last },
         }
     }

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
-pub use self::error::{AttemptError, Error, Problem, ServerError};
+pub use self::error::{AttemptError, Error, ServerError};
 pub use self::execute::Execute;
 pub use self::options::Options;
 pub use self::response::Outcome;

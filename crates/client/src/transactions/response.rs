@@ -1,10 +1,11 @@
 //! Parses the server's responses. Pure.
 
+use jeton_core::ErrorCode;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::error::{AttemptError, Problem, ServerError};
+use super::error::{AttemptError, ServerError};
 use crate::retry::AttemptResult;
 
 /// The outcome of a transaction. Every retry returns the same outcome.
@@ -59,26 +60,14 @@ pub fn parse(status: u16, body: &[u8]) -> (ParsedResponse, AttemptResult) {
         };
     }
     let ProblemBody { kind, title, detail } = serde_json::from_slice(body).unwrap_or_default();
-    let problem = match kind.rsplit('/').next().unwrap_or_default() {
-        "bad-parameters" => Problem::BadParameters,
-        "unknown-procedure" => Problem::UnknownProcedure,
-        "id-invalid" | "id-required" => Problem::IdInvalid,
-        "id-from-future" => Problem::IdFromFuture,
-        "id-expired" => Problem::IdExpired,
-        "id-mismatch" => Problem::IdMismatch,
-        "unauthorized" | "token-invalid" => Problem::Unauthorized,
-        "forbidden" => Problem::Forbidden,
-        "outcome-unknown" => Problem::OutcomeUnknown,
-        "busy" | "not-ready" | "full" | "throttled" => Problem::Busy,
-        other => Problem::Other(other.into()),
-    };
     let detail =
         [detail, title, format!("the server answered {status}")].into_iter().find(|text| !text.is_empty());
-    let error = ServerError { status, problem, detail: detail.unwrap_or_default() };
-    let result = match (status, &error.problem) {
-        (_, Problem::Busy) | (429, _) => AttemptResult::Busy { may_have_applied: false },
+    let code = ErrorCode::from_problem_type(&kind);
+    let error = ServerError { status, code, detail: detail.unwrap_or_default() };
+    let result = match (status, code) {
+        _ if error.is_busy() || status == 429 => AttemptResult::Busy { may_have_applied: false },
         (409, _) | (500.., _) => AttemptResult::Busy { may_have_applied: true },
-        (_, Problem::IdMismatch) => AttemptResult::NeverApplied,
+        (_, Some(ErrorCode::IdMismatch)) => AttemptResult::NeverApplied,
         _ => AttemptResult::Refused { may_have_applied: false },
     };
     (Err(AttemptError::Server(error)), result)
@@ -133,22 +122,23 @@ mod tests {
     fn problems_decide_about_retries() {
         let busy = |may_have_applied| AttemptResult::Busy { may_have_applied };
         let refused = AttemptResult::Refused { may_have_applied: false };
-        for (status, kind, problem, result) in [
-            (400, "bad-parameters", Problem::BadParameters, refused),
-            (404, "unknown-procedure", Problem::UnknownProcedure, refused),
-            (410, "id-expired", Problem::IdExpired, refused),
-            (422, "id-mismatch", Problem::IdMismatch, AttemptResult::NeverApplied),
-            (401, "unauthorized", Problem::Unauthorized, refused),
-            (401, "token-invalid", Problem::Unauthorized, refused),
-            (403, "forbidden", Problem::Forbidden, refused),
-            (409, "outcome-unknown", Problem::OutcomeUnknown, busy(true)),
-            (429, "throttled", Problem::Busy, busy(false)),
-            (503, "busy", Problem::Busy, busy(false)),
-            (503, "closing", Problem::Other("closing".into()), busy(true)),
-            (500, "storage", Problem::Other("storage".into()), busy(true)),
+        for (status, kind, code, result) in [
+            (400, "bad-parameters", Some(ErrorCode::BadParameters), refused),
+            (404, "unknown-procedure", Some(ErrorCode::UnknownProcedure), refused),
+            (410, "id-expired", Some(ErrorCode::IdExpired), refused),
+            (422, "id-mismatch", Some(ErrorCode::IdMismatch), AttemptResult::NeverApplied),
+            (401, "unauthorized", Some(ErrorCode::Unauthorized), refused),
+            (401, "token-invalid", Some(ErrorCode::TokenInvalid), refused),
+            (403, "forbidden", Some(ErrorCode::Forbidden), refused),
+            (409, "outcome-unknown", Some(ErrorCode::OutcomeUnknown), busy(true)),
+            (429, "throttled", Some(ErrorCode::Throttled), busy(false)),
+            (503, "busy", Some(ErrorCode::Busy), busy(false)),
+            (503, "closing", Some(ErrorCode::Closing), busy(true)),
+            (500, "storage", Some(ErrorCode::Storage), busy(true)),
+            (503, "another", None, busy(true)),
         ] {
             let body = json!({"type": format!("/problems/{kind}"), "title": "t", "detail": "d"}).to_string();
-            let error = ServerError { status, problem, detail: "d".into() };
+            let error = ServerError { status, code, detail: "d".into() };
             assert_eq!(parse(status, body.as_bytes()), (Err(AttemptError::Server(error)), result), "{kind}");
         }
         // A proxy in between does not send problem documents.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_client::{Client, Code, Error, Id, OperationStatus, Options, Status, StoredValue};
+use jeton_client::{Client, Error, ErrorCode, Id, OperationStatus, Options, Status, StoredValue};
 use jeton_core::{Durability, TableSettings};
 
 use crate::server::Server;
@@ -54,7 +54,7 @@ async fn every_server_error_is_mapped() {
     let (_folder, server, client) = pair().await;
     let id = client.add("a", 1).await.unwrap().id;
     let Err(Error::Refused(error)) = client.add("a", 2).id(id.clone()).await else { panic!("a mismatch") };
-    assert_eq!(error.code, Code::IdMismatch);
+    assert_eq!(error.code, Some(ErrorCode::IdMismatch));
 
     let old = Id::new("018bcfe5-6800-7000-8000-000000000000").unwrap();
     let Err(error @ Error::Expired { .. }) = client.add("a", 1).id(old.clone()).await else {
@@ -65,12 +65,12 @@ async fn every_server_error_is_mapped() {
 
     let ahead = Id::new("0fffffff-6800-7000-8000-000000000000").unwrap();
     for (call, code) in [
-        (client.add("a", 1).id(ahead), Code::IdFuture),
-        (client.add("a", 1).id(Id::new("x").unwrap()), Code::IdFormat),
-        (client.add("nowhere/a", 1), Code::NoTable),
+        (client.add("a", 1).id(ahead), ErrorCode::IdFromFuture),
+        (client.add("a", 1).id(Id::new("x").unwrap()), ErrorCode::IdInvalid),
+        (client.add("nowhere/a", 1), ErrorCode::UnknownTable),
     ] {
         let error = call.await.unwrap_err();
-        assert_eq!(error.code(), Some(&code), "{error}");
+        assert_eq!(error.code(), Some(code), "{error}");
         assert!(error.is_certain());
     }
     client.put("text", "x").await.unwrap();

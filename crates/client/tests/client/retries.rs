@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jeton_auth::{Access, Grant, RANDOM_BYTES, TableRule, TokenStore};
-use jeton_client::{AttemptError, Backoff, Client, Code, Error, OperationStatus, Options};
+use jeton_client::{AttemptError, Backoff, Client, Error, ErrorCode, OperationStatus, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -109,7 +109,7 @@ async fn a_refusal_after_a_lost_attempt_is_not_certain() {
     let Error::Unknown { id: carried, last: AttemptError::Server(refusal) } = error else {
         panic!("{error}")
     };
-    assert_eq!((carried, refusal.code), (id, Code::NoPermission));
+    assert_eq!((carried, refusal.code), (id, Some(ErrorCode::Forbidden)));
     // A read has no unknown outcome.
     let (address, _) = scripted_server(vec![b"", b"-NOPERM not any more\r\n"]).await;
     let error = Client::new(one_connection(address)).unwrap().get("a").await.unwrap_err();
@@ -253,11 +253,11 @@ async fn a_wrong_token_is_an_error_at_once() {
     let client = Client::connect(with(Some(token.clone()))).await.unwrap();
     assert_eq!(client.add("a", 1).await.unwrap().value, Some(1));
     let error = client.delete("a").await.unwrap_err();
-    assert_eq!(error.code(), Some(&Code::NoPermission), "{error}");
+    assert_eq!(error.code(), Some(ErrorCode::Forbidden), "{error}");
     let error = Client::connect(with(None)).await.map(drop).unwrap_err();
-    assert_eq!(error.code(), Some(&Code::NoAuth), "{error}");
+    assert_eq!(error.code(), Some(ErrorCode::Unauthorized), "{error}");
     let error = Client::connect(with(Some("wrong".into()))).await.map(drop).unwrap_err();
-    assert_eq!(error.code(), Some(&Code::WrongPass), "{error}");
+    assert_eq!(error.code(), Some(ErrorCode::TokenInvalid), "{error}");
     assert!(!format!("{:?}", with(Some(token.clone()))).contains(&token), "the token is in the log");
 }
 

@@ -66,7 +66,7 @@ fn entries() -> Seeds {
     let partition = world.partition(&cell("a"));
     let session = partition.sessions().take_changed().remove(0).1.unwrap();
     seeds.push(("session", session));
-    partition.sessions().forget_idle(at(1_000_000_000));
+    partition.sessions().forget_expired(at(1_000_000_000));
     seeds.push(("partition", partition.encode()));
     world.at(10_000).change(probabilistic(0.001));
     seeds.push(("catalogue", world.catalog.encode()));

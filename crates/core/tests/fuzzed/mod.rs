@@ -91,7 +91,7 @@ pub fn entry(data: &[u8]) {
     }
     if let Ok(mut partition) = Partition::decode(PartitionId(3), data) {
         assert_eq!(Partition::decode(PartitionId(3), &partition.encode()).as_ref(), Ok(&partition));
-        partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
+        partition.sessions().forget_expired(Timestamp::from_millis(u64::MAX));
     }
     session(data);
     branch(data);
@@ -108,8 +108,8 @@ fn session(data: &[u8]) {
     if partition.sessions().restore(client, data).is_ok() {
         assert_eq!(partition.sessions().len(), 1);
         // As the client's next operation does, and as maintenance does.
-        partition.sessions().forget_idle(Timestamp::from_millis(1_700_000_000_000));
-        partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
+        partition.sessions().forget_expired(Timestamp::from_millis(1_700_000_000_000));
+        partition.sessions().forget_expired(Timestamp::from_millis(u64::MAX));
     }
 }
 

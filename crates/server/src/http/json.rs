@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
-use super::suggestion::nearest;
+use crate::suggestion::nearest;
 
 pub fn ok(body: &impl Serialize) -> Response {
     response(StatusCode::OK, body)

@@ -34,7 +34,6 @@ mod routes;
 mod server;
 mod settings;
 mod state;
-mod suggestion;
 mod tables;
 mod transaction_bodies;
 mod transactions;

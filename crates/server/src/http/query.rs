@@ -1,7 +1,7 @@
 //! The query of a request: names with values of any bytes, some of them repeated.
 
 use super::problem::Problem;
-use super::suggestion::nearest;
+use crate::suggestion::nearest;
 
 pub struct Query(Vec<(String, Vec<u8>)>);
 

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::json::JsonInteger;
 use super::problem::{ErrorCode, Problem};
-use super::suggestion::nearest;
+use crate::suggestion::nearest;
 
 /// The settings of a table. In a request, a missing member has its default; a response has all of them.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use jeton_auth::Right;
-use jeton_core::units;
+use jeton_core::{OpId, units};
 use jeton_etx::{AttemptNumber, ProcedureCall, RequestId, SubmitError, TransactionService};
 use serde_json::{Map, Value};
 
@@ -182,8 +182,9 @@ fn parse_id(text: &str) -> Result<RequestId, Problem> {
     let (session, sequence) = text.split_once(':').unwrap_or((text, "0"));
     let digits = session.replace('-', "");
     let are_digits = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_uuid = are_digits && (session.len() == 32 || session == with_dashes(&digits));
-    let session = u128::from_str_radix(&digits, 16).ok().filter(|_| is_uuid);
+    let is_uuid =
+        |bits: u128| are_digits && (session.len() == 32 || session.eq_ignore_ascii_case(&uuid_text(bits)));
+    let session = u128::from_str_radix(&digits, 16).ok().filter(|bits| is_uuid(*bits));
     let is_number = !sequence.is_empty() && sequence.bytes().all(|byte| byte.is_ascii_digit());
     let sequence = sequence.parse().ok().filter(|_| is_number);
     match (session, sequence) {
@@ -211,13 +212,12 @@ fn parse_dated_id(text: &str) -> Result<RequestId, Problem> {
 
 /// The id in the form that clients send; the sequence number 0 is omitted.
 pub fn id_text(id: RequestId) -> String {
-    let parts = with_dashes(&format!("{:032x}", id.session));
-    if id.sequence == 0 { parts } else { format!("{parts}:{}", id.sequence) }
+    let session = uuid_text(id.session);
+    if id.sequence == 0 { session } else { format!("{session}:{}", id.sequence) }
 }
 
-/// 32 digits as a UUID.
-fn with_dashes(digits: &str) -> String {
-    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+fn uuid_text(bits: u128) -> String {
+    OpId::Uuid7(bits).to_string()
 }
 
 fn outcome_unknown(detail: &str) -> Problem {

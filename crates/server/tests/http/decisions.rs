@@ -230,24 +230,6 @@ fn responses_name_probabilistic_and_relaxed_tables() {
 }
 
 #[test]
-fn results_survive_a_restart() {
-    let (server, mut client) = TestServer::with_client();
-    let (add, refused) = (uuid(), uuid());
-    let first = client.post(ADD, json!({"delta": 3, "id": add})).ok();
-    client.post(ADD, json!({"delta": 3, "max": 3, "id": refused})).ok();
-    drop(client);
-    let server = server.restart();
-    let mut client = server.client();
-    let again = client.post(ADD, json!({"delta": 3, "id": add}));
-    assert_eq!(again.header("idempotency-replayed"), Some("true"));
-    let again = again.ok();
-    assert_members(&again, json!({"value": first["value"], "slot": first["slot"], "time": first["time"]}));
-    let again = client.post(ADD, json!({"delta": 3, "max": 3, "id": refused})).ok();
-    assert_members(&again, json!({"applied": false, "replayed": true}));
-    assert_eq!(client.value("default", "c"), 3);
-}
-
-#[test]
 fn a_closed_store_responds_with_retry_after() {
     let (server, mut client) = TestServer::with_client();
     client.get("/healthz").ok();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jeton_auth::{Access, Grant, TableRule, TokenStore};
-use jeton_core::{Format, Formats, TableSettings};
+use jeton_core::{Format, Formats, OpId, TableSettings};
 use jeton_engine::Engine;
 use jeton_server::{Options, Service, http};
 use tokio::runtime::Runtime;
@@ -170,9 +170,7 @@ pub fn millis() -> u64 {
 /// A new UUID of version 7 with this time.
 pub fn uuid_at(millis: u64) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let hex = format!("{millis:012x}7000{:016x}", 0x8000_0000_0000_0000_u64 | number);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    OpId::uuid7_from(millis, NEXT.fetch_add(1, Ordering::Relaxed).into()).to_string()
 }
 
 /// A new UUID of version 7.

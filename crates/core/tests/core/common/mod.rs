@@ -364,7 +364,7 @@ impl World {
         let now = self.now;
         self.store.forget(now);
         for partition in self.partitions.values_mut() {
-            partition.sessions().forget_idle(now);
+            partition.sessions().forget_expired(now);
         }
         for era in self.table().eras() {
             era.maintain(now);

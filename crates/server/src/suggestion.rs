@@ -21,7 +21,9 @@ mod tests {
         assert_eq!(nearest("detla", known), Some("delta"));
         assert_eq!(nearest("colum", known), Some("column"));
         assert_eq!(nearest("Delta", known), Some("delta"));
+        assert_eq!(nearest("resp-tls", ["resp", "resp_tls"]), Some("resp_tls"));
         assert_eq!(nearest("quantity_of_things", known), None);
+        assert_eq!(nearest("", known), None);
         assert_eq!(nearest(&"x".repeat(1000), known), None);
     }
 }
