@@ -89,7 +89,7 @@ fn start(folder: &Path, address: &str) -> Server {
 }
 
 fn adapter(address: &str) -> Jeton {
-    Jeton::new(&format!("http://{address}"), None, Settings::new("jeton", CLUSTER, NUMBER)).unwrap()
+    Jeton::new(&format!("http://{address}"), None, None, Settings::new("jeton", CLUSTER, NUMBER)).unwrap()
 }
 
 fn attempt(sequence: u32) -> AttemptId {
