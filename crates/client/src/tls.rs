@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+#[cfg(feature = "http")]
+pub use hyper_rustls::HttpsConnector;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -100,7 +102,7 @@ fn config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
 pub fn https_connector(
     mut connector: hyper_util::client::legacy::connect::HttpConnector,
     tls: Option<&Tls>,
-) -> hyper_rustls::HttpsConnector<hyper_util::client::legacy::connect::HttpConnector> {
+) -> HttpsConnector<hyper_util::client::legacy::connect::HttpConnector> {
     connector.enforce_http(false);
     let client_config = match tls {
         Some(tls) => (*tls.config).clone(),
