@@ -74,7 +74,7 @@ fn remedy(code: u16) -> Option<&'static str> {
         1044 | 1142 | 1143 | 1227 => {
             Some("grant the account the missing privilege; all servers must use the same account")
         }
-        1045 | 1698 => Some("correct the account or the password"),
+        1045 | 1698 => Some("correct the account, the password or require_ssl"),
         1049 | 1046 => Some("create the database, or name it in the URL"),
         1290 | 1836 => Some("it is read-only; use the address of the primary"),
         _ => None,
