@@ -11,11 +11,13 @@ mod server;
 use std::path::Path;
 use std::time::Duration;
 
+use jeton_client::Tls;
 use jeton_etx::{
     AttemptId, AttemptNumber, Branch, CoordinatorId, DecisionLocation, Outcome, RequestId, Resource,
     ResourceError, Value, Vote, Xid,
 };
 use jeton_participants::{Jeton, Settings};
+use jeton_testbed::Certificate;
 use rustix::process::Signal;
 use server::{Server, folder};
 
@@ -267,5 +269,34 @@ async fn a_committed_branch_counts_once_across_server_kills() {
         for counter in ["a", "b", "c", "d"] {
             assert_eq!(scenario.value(counter).await, expected, "{counter}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_branch_over_https_needs_a_trusted_server() {
+    let folder = folder();
+    let certificate = Certificate::of("127.0.0.1").unwrap();
+    certificate.write(folder.path()).unwrap();
+    let tls = ["--http-tls", "127.0.0.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let server = Server::start(folder.path(), &tls);
+    let url = format!("https://{}", server.address("HTTPS"));
+    let database =
+        |tls: Option<&Tls>| Jeton::new(&url, None, tls, Settings::new("jeton", CLUSTER, NUMBER)).unwrap();
+    let trusting = |certificate: &Certificate| Tls::trusting(&certificate.pem).unwrap();
+
+    let jeton = database(Some(&trusting(&certificate)));
+    let mut branch = jeton.begin(attempt(1)).await.unwrap();
+    branch.execute("ADD default apples 3", &[]).await.unwrap();
+    assert!(matches!(branch.vote().await, Vote::Yes));
+    branch.decide(Outcome::Commit).await.unwrap();
+    assert_eq!(server.must(&["get", "apples"]), "3");
+
+    let other = Certificate::of("127.0.0.1").unwrap();
+    for untrusting in [database(Some(&trusting(&other))), database(None)] {
+        let error = untrusting.check().await.unwrap_err();
+        assert!(
+            matches!(&error, ResourceError::Setup { remedy, .. } if remedy.contains("ca_file")),
+            "{error}"
+        );
     }
 }

@@ -45,6 +45,12 @@ impl Connector {
     pub fn parse(url: &str) -> Result<Self, String> {
         let (url, [mode, file]) = take_parameters(url, ["sslmode", "sslrootcert"])?;
         let mut config: Config = url.parse().map_err(|error| with_source(&error))?;
+        if config.get_hosts().is_empty() {
+            // The client library encrypts only connections to a host.
+            for address in config.get_hostaddrs().to_vec() {
+                config.host(address.to_string());
+            }
+        }
         let provider = Arc::new(ring::default_provider());
         let tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -234,6 +240,8 @@ mod tests {
         ] {
             assert_eq!(Connector::parse(url).ok().unwrap().config.get_ssl_mode(), mode, "{url}");
         }
+        let by_address = Connector::parse("hostaddr=127.0.0.1").ok().unwrap();
+        assert_eq!(by_address.config.get_hosts().len(), 1);
         for (query, reason) in [
             ("sslmode=allow", "\"allow\" is not a valid sslmode"),
             ("sslmode=verify-ca", "must be verify-full"),

@@ -106,7 +106,9 @@ impl Flavour for PostgresFlavour {
         run("initdb", command)?;
         let Some(certificate) = &self.certificate else { return Ok(()) };
         certificate.install(user, data)?;
-        Ok(std::fs::write(data.join("pg_hba.conf"), "hostssl all all 127.0.0.1/32 trust\n")?)
+        let rules =
+            format!("hostssl all {USER} 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n");
+        Ok(std::fs::write(data.join("pg_hba.conf"), rules)?)
     }
 
     fn command(&self, data: &Path, port: u16) -> Result<Command> {

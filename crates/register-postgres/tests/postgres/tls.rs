@@ -20,6 +20,19 @@ fn sessions(url: &str) -> (i64, i64) {
     })
 }
 
+/// Connects with a password that is bound to the certificate of the server.
+fn connect_with_password(server: &Postgres) {
+    let url = server.url().replace("tester@", "guarded:secret@") + "?sslmode=require&channel_binding=require";
+    Runtime::new().unwrap().block_on(async {
+        let (client, connection) = Connector::parse(&server.url()).unwrap().connect().await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("CREATE ROLE guarded LOGIN PASSWORD 'secret'").await.unwrap();
+        let (client, connection) = Connector::parse(&url).unwrap().connect().await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("SELECT 1").await.unwrap();
+    });
+}
+
 fn error_of(url: &str) -> OpenError {
     block_on(PostgresRegisters::open(url, Options::default())).err().unwrap()
 }
@@ -50,6 +63,7 @@ fn a_server_that_insists_on_encryption_is_used() {
         let (encrypted, all) = sessions(&server.url());
         assert!(all > 0 && encrypted == all, "{url}: {encrypted} of {all}");
     }
+    connect_with_password(&server);
 
     let other = jeton_testbed::folder().unwrap();
     let [wrong, _] = Certificate::of("127.0.0.1").unwrap().write(other.path()).unwrap();
