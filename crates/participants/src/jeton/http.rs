@@ -185,8 +185,7 @@ mod tests {
     #[test]
     fn a_url_is_a_host_and_a_port() {
         let settings = Settings::new("j", 1, 0);
-        let certificate = rcgen::generate_simple_self_signed(["jeton".to_owned()]).unwrap();
-        let tls = Tls::trusting(certificate.cert.pem()).unwrap();
+        let tls = Tls::trusting(jeton_testbed::Certificate::of("jeton").unwrap().pem).unwrap();
         for url in ["http://127.0.0.1:6381", "http://[::1]:6381/", "http://jeton:80", "https://jeton:6382"] {
             let http =
                 Http::new(url, Some("jeton_x"), Some(&tls), &settings).unwrap_or_else(|e| panic!("{e}"));

@@ -16,6 +16,7 @@ mod schema;
 mod value;
 
 use async_trait::async_trait;
+use jeton_client::Tls;
 use jeton_etx::{CoordinatorId, Dialect, Outcome, ResourceError, Vote, Xid};
 use jeton_register_postgres::take_parameters;
 use mysql_async::{Opts, OptsBuilder, SslOpts};
@@ -147,6 +148,8 @@ fn parse(url: &str) -> Result<(Opts, Option<SslOpts>), String> {
     };
     let Some(file) = file else { return Ok((options, Some(ssl))) };
     let roots = std::fs::read(&file).map_err(|error| format!("ssl_ca {file}: {error}"))?;
+    // The client library reports invalid certificates only when it connects.
+    Tls::trusting(&roots).map_err(|error| format!("ssl_ca {file}: {error}"))?;
     Ok((options, Some(ssl.with_root_certs(vec![roots.into()]).with_disable_built_in_roots(true))))
 }
 
@@ -169,11 +172,15 @@ fn xid_sql(xid: &Xid) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jeton_testbed::Certificate;
+
     use super::*;
 
     #[test]
     fn parameters_of_tls_need_require_ssl() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let folder = tempfile::tempdir().unwrap();
+        let [file, key] = Certificate::of("h").unwrap().write(folder.path()).unwrap();
+        let (file, key) = (file.display(), key.display());
         let encrypts = |query: &str| parse(&format!("mysql://a@h/d{query}")).map(|(_, ssl)| ssl.is_some());
         assert_eq!(encrypts(""), Ok(false));
         assert_eq!(encrypts("?require_ssl=false"), Ok(false));
@@ -184,6 +191,9 @@ mod tests {
         {
             assert!(encrypts(query).unwrap_err().contains("require_ssl"), "{query}");
         }
-        assert!(encrypts("?require_ssl=true&ssl_ca=missing.pem").unwrap_err().contains("missing.pem"));
+        for (file, reason) in [("missing.pem".into(), "missing.pem"), (key.to_string(), "contains none")] {
+            let error = encrypts(&format!("?require_ssl=true&ssl_ca={file}")).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
     }
 }
