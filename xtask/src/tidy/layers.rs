@@ -41,7 +41,7 @@ const CRATES: &[Crate] = &[
     entry("crates/core", "ids, operations, tables, sessions, the state machine of a partition; pure", &["crates/filter"]),
     entry("crates/wal", "write-ahead log: segments, frames, group commit, reservations, and the disk, real or with faults", &["crates/core"]),
     entry("crates/register", "write-once registers: trait, conformance suite, memory and embedded engines", &["crates/wal"]),
-    entry("crates/register-postgres", "write-once registers in PostgreSQL", &["crates/register", "crates/wal"]),
+    entry("crates/register-postgres", "write-once registers in PostgreSQL, and encrypted connections to it", &["crates/register", "crates/wal"]),
     entry("crates/register-raft", "write-once registers replicated by Raft", &["crates/register", "crates/wal"]),
     entry("crates/engine", "shards, group commit, id index, value store, checkpoints, recovery, backup", &["crates/core", "crates/wal"]),
     entry("crates/etx", "e-Transactions: the protocol as a pure state machine, and the coordinator that runs it", &["crates/register"]),
