@@ -97,7 +97,8 @@ fn config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Wraps an HTTP connector of hyper so that it also opens `https` connections. Without `tls` it trusts no certificate.
+/// Wraps an HTTP connector of hyper so that it also opens `https` connections. Without `tls` it trusts no
+/// certificate.
 #[cfg(feature = "http")]
 pub fn https_connector(
     mut connector: hyper_util::client::legacy::connect::HttpConnector,

@@ -74,8 +74,8 @@ struct Listed {
 }
 
 impl Jeton {
-    /// A database by the URL of its HTTP server, `http://host:6381`, or `https://host:6382` with a certificate
-    /// that `tls` or else the operating system trusts. The token, if the server requires one,
+    /// A database by the URL of its HTTP server, `http://host:6381`, or `https://host:6382` with a
+    /// certificate that `tls` or else the operating system trusts. The token, if the server requires one,
     /// needs the right to add in the tables of the transactions, to read where a procedure reads, and to
     /// administer the server. Does not connect yet.
     pub fn new(

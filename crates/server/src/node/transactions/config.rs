@@ -34,8 +34,8 @@ pub struct ClusterConfig {
     pub servers: Vec<String>,
     /// Environment variable with the token that servers send to each other.
     pub token_variable: Option<String>,
-    /// PEM file with the certificates that are trusted in `https` URLs of servers and Jeton databases, instead
-    /// of those of the operating system.
+    /// PEM file with the certificates that are trusted in `https` URLs of servers and Jeton databases,
+    /// instead of those of the operating system.
     pub ca_file: Option<PathBuf>,
     /// Backend of the registers, for decisions that are not stored in a database.
     pub registers: RegistersBackend,
