@@ -206,7 +206,7 @@ def test_invalid_requests_are_not_sent(clock: ManualClock) -> None:
         with pytest.raises(InvalidRequest):
             client.execute(procedure, parameters, id=id)
     assert not scripted.requests
-    for url in ("https://127.0.0.1", "127.0.0.1:6381", "http://a/b", "http://a:b"):
+    for url in ("ftp://127.0.0.1", "127.0.0.1:6381", "http://a/b", "https://a/b", "http://a:b"):
         with pytest.raises(InvalidRequest):
             Transactions([url])
 

@@ -38,7 +38,8 @@ pub struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Use TLS and trust the certificates in this PEM file [env: JETON_TLS_CA]
+    /// Use TLS and trust the certificates in this PEM file; "system": those of the operating system [env:
+    /// JETON_TLS_CA]
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 
@@ -92,7 +93,12 @@ impl ServerArgs {
     /// Trusted certificates; they enable TLS.
     pub fn tls(&self) -> Result<Option<Tls>> {
         let Some(file) = self.ca_file() else { return Ok(None) };
-        let tls = std::fs::read(&file).map_err(anyhow::Error::from).and_then(|pem| Ok(Tls::trusting(pem)?));
+        let tls = match file.as_os_str() == "system" {
+            true => Tls::system().map_err(anyhow::Error::from),
+            false => {
+                std::fs::read(&file).map_err(anyhow::Error::from).and_then(|pem| Ok(Tls::trusting(pem)?))
+            }
+        };
         tls.map(Some).map_err(|error| {
             let what = format!("the certificates in {} are not usable", file.display());
             CliError::of(error, what, "name a PEM file with the certificate of the server or of its issuer")

@@ -11,11 +11,13 @@ mod server;
 use std::path::Path;
 use std::time::Duration;
 
+use jeton_client::Tls;
 use jeton_etx::{
     AttemptId, AttemptNumber, Branch, CoordinatorId, DecisionLocation, Outcome, RequestId, Resource,
     ResourceError, Value, Vote, Xid,
 };
 use jeton_participants::{Jeton, Settings};
+use jeton_testbed::Certificate;
 use rustix::process::Signal;
 use server::{Server, folder};
 
@@ -89,7 +91,7 @@ fn start(folder: &Path, address: &str) -> Server {
 }
 
 fn adapter(address: &str) -> Jeton {
-    Jeton::new(&format!("http://{address}"), None, Settings::new("jeton", CLUSTER, NUMBER)).unwrap()
+    Jeton::new(&format!("http://{address}"), None, None, Settings::new("jeton", CLUSTER, NUMBER)).unwrap()
 }
 
 fn attempt(sequence: u32) -> AttemptId {
@@ -255,4 +257,29 @@ async fn a_committed_branch_counts_once_across_server_kills() {
             assert_eq!(scenario.value(counter).await, expected, "{counter}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_branch_over_https_needs_a_trusted_server() {
+    let folder = folder();
+    let certificate = Certificate::of("127.0.0.1").unwrap();
+    certificate.write(folder.path()).unwrap();
+    let tls = ["--http-tls", "127.0.0.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let server = Server::start(folder.path(), &tls);
+    let url = format!("https://{}", server.address("HTTPS"));
+    let database = |certificate: &Certificate| {
+        let tls = Tls::trusting(&certificate.pem).unwrap();
+        Jeton::new(&url, None, Some(&tls), Settings::new("jeton", CLUSTER, NUMBER)).unwrap()
+    };
+
+    let jeton = database(&certificate);
+    let mut branch = jeton.begin(attempt(1)).await.unwrap();
+    branch.execute("ADD default apples 3", &[]).await.unwrap();
+    assert!(matches!(branch.vote().await, Vote::Yes));
+    branch.decide(Outcome::Commit).await.unwrap();
+    assert_eq!(server.must(&["get", "apples"]), "3");
+
+    let untrusting = database(&Certificate::of("127.0.0.1").unwrap());
+    let error = untrusting.check().await.unwrap_err();
+    assert!(matches!(&error, ResourceError::Setup { remedy, .. } if remedy.contains("ca_file")), "{error}");
 }

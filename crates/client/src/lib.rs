@@ -54,7 +54,7 @@ mod outcome;
 mod retry;
 mod system;
 #[cfg(feature = "tls")]
-mod tls;
+pub mod tls;
 #[cfg(feature = "transactions")]
 pub mod transactions;
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+#[cfg(feature = "http")]
+pub use hyper_rustls::HttpsConnector;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -29,6 +31,18 @@ impl Tls {
         Self { config, name: None }
     }
 
+    /// Trusts the certificate authorities of the operating system.
+    pub fn system() -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+            return Err(TlsError(format!("the operating system has no trusted certificates{why}")));
+        }
+        Ok(Self::new(Arc::new(config(roots).map_err(|error| TlsError(error.to_string()))?)))
+    }
+
     /// Trusts only the certificates in this PEM text, and those they have signed.
     pub fn trusting(pem: impl AsRef<[u8]>) -> Result<Self, TlsError> {
         let invalid = |error: &dyn fmt::Display| TlsError(format!("invalid certificates: {error}"));
@@ -50,7 +64,8 @@ impl Tls {
         Ok(self)
     }
 
-    pub(crate) async fn connect(&self, address: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    /// Encrypts a connection to an address `host:port`.
+    pub async fn connect(&self, address: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let name = match &self.name {
             Some(name) => name.clone(),
             None => {
@@ -65,7 +80,7 @@ impl Tls {
 }
 
 /// Whether a connection failed because the certificate of the server is not trusted.
-pub(crate) fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
+pub fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     if let Some(inner) = inner {
         return is_untrusted(inner);
@@ -82,12 +97,13 @@ fn config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Wraps an HTTP connector so that it also opens `https` connections. Without `tls` it trusts no certificate.
+/// Wraps an HTTP connector of hyper so that it also opens `https` connections. Without `tls` it trusts no
+/// certificate.
 #[cfg(feature = "http")]
-pub(crate) fn https_connector(
+pub fn https_connector(
     mut connector: hyper_util::client::legacy::connect::HttpConnector,
     tls: Option<&Tls>,
-) -> hyper_rustls::HttpsConnector<hyper_util::client::legacy::connect::HttpConnector> {
+) -> HttpsConnector<hyper_util::client::legacy::connect::HttpConnector> {
     connector.enforce_http(false);
     let client_config = match tls {
         Some(tls) => (*tls.config).clone(),

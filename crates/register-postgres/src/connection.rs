@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::{Client, Error};
 
+use crate::connector::{Connector, is_tls_refusal};
 use crate::open_error::{OpenError, with_source};
 use crate::options::Options;
 use crate::schema;
@@ -39,11 +40,12 @@ impl Drop for Connection {
 }
 
 /// Connects, without a statement.
-pub async fn connect(config: &Config) -> Result<(Client, Connection), OpenError> {
-    let connected = timeout(ATTEMPT_TIMEOUT, config.connect(NoTls)).await;
+pub async fn connect(connector: &Connector) -> Result<(Client, Connection), OpenError> {
+    let connected = timeout(ATTEMPT_TIMEOUT, connector.connect()).await;
     let connected = connected.map_err(|_| OpenError::Unreachable("no response".into()))?;
     let (client, connection) = connected.map_err(|error| match error.as_db_error() {
         Some(refusal) => OpenError::Unreachable(refusal.message().to_owned()),
+        None if is_tls_refusal(&error) => OpenError::Tls(with_source(&error)),
         None => OpenError::Unreachable(with_source(&error)),
     })?;
     // An error of the connection is reported by its statements.
@@ -52,8 +54,8 @@ pub async fn connect(config: &Config) -> Result<(Client, Connection), OpenError>
 }
 
 /// Connects, checks the server and prepares the statements.
-async fn open(config: &Config, options: &Options) -> Result<Session, OpenError> {
-    let (client, connection) = connect(config).await?;
+async fn open(connector: &Connector, options: &Options) -> Result<Session, OpenError> {
+    let (client, connection) = connect(connector).await?;
     let prepared = async {
         check_server(&client).await?;
         schema::check(&client).await?;
@@ -104,7 +106,7 @@ fn settings(options: &Options) -> String {
 /// A session that is opened when it is needed, and opened again when it was lost.
 #[derive(Debug)]
 pub struct ReconnectingSession {
-    config: Config,
+    connector: Connector,
     options: Options,
     session: Option<Arc<Session>>,
     backoff: Duration,
@@ -118,8 +120,8 @@ impl Session {
 }
 
 impl ReconnectingSession {
-    pub fn new(config: Config, options: Options) -> Self {
-        Self { config, options, session: None, backoff: BACKOFF.0 }
+    pub fn new(connector: Connector, options: Options) -> Self {
+        Self { connector, options, session: None, backoff: BACKOFF.0 }
     }
 
     /// The session. Without one, connects with retries until the deadline.
@@ -130,15 +132,18 @@ impl ReconnectingSession {
         self.session = None;
         let mut last = OpenError::Unreachable("no response".into());
         loop {
-            match timeout_at(deadline, open(&self.config, &self.options)).await {
+            match timeout_at(deadline, open(&self.connector, &self.options)).await {
                 Ok(Ok(session)) => {
                     self.backoff = BACKOFF.0;
                     return Ok(Arc::clone(self.session.insert(Arc::new(session))));
                 }
                 // A retry does not help.
-                Ok(Err(error @ (OpenError::NoSchema | OpenError::Version { .. } | OpenError::Unfit(_)))) => {
-                    return Err(error);
-                }
+                Ok(Err(
+                    error @ (OpenError::NoSchema
+                    | OpenError::Version { .. }
+                    | OpenError::Unfit(_)
+                    | OpenError::Tls(_)),
+                )) => return Err(error),
                 Ok(Err(error)) => last = error,
                 Err(_) => return Err(last),
             }

@@ -17,9 +17,12 @@
 //! registers* that were written before, which breaks every guarantee built on them. Name the standbys in
 //! `synchronous_standby_names`, and promote only one that is in sync. An operator who cancels a wait for a
 //! standby (`pg_cancel_backend`) acknowledges a transaction that only the primary has. A restore of a backup
-//! is like a promotion of an old standby. Connections are not encrypted.
+//! is like a promotion of an old standby.
+//!
+//! [`Connector`] is the connection to PostgreSQL for participants of transactions too.
 
 mod connection;
+mod connector;
 mod error;
 mod log_id;
 mod open_error;
@@ -32,6 +35,7 @@ mod statements;
 mod trim;
 mod writer;
 
+pub use connector::{Connector, is_tls_refusal, take_parameters};
 pub use open_error::OpenError;
 pub use options::Options;
 pub use registers::{PostgresRegisters, create_schema};

@@ -11,6 +11,9 @@ pub enum OpenError {
     /// The server could not be reached, or refused the connection.
     #[error("cannot connect to PostgreSQL: {0}")]
     Unreachable(String),
+    /// The server does not encrypt, or its certificate is not trusted.
+    #[error("no encrypted connection to PostgreSQL: {0}")]
+    Tls(String),
     #[error("the tables of the registers are missing; create them with `create_schema`")]
     NoSchema,
     /// The tables were created by another version of the program.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use jeton_register::Error as RegisterError;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
-use tokio_postgres::{Config, Error};
+use tokio_postgres::Error;
 
 use crate::connection::{ReconnectingSession, Session};
+use crate::connector::Connector;
 use crate::error::{StatementError, unreachable};
 use crate::options::Options;
 
@@ -29,8 +30,8 @@ pub enum Idempotence {
 }
 
 impl PipelinedConnection {
-    pub fn new(config: Config, options: Options) -> Arc<Self> {
-        Arc::new(Self { session: Mutex::new(ReconnectingSession::new(config, options.clone())), options })
+    pub fn new(connector: Connector, options: Options) -> Arc<Self> {
+        Arc::new(Self { session: Mutex::new(ReconnectingSession::new(connector, options.clone())), options })
     }
 
     /// Executes a request, with retries until the connect timeout.

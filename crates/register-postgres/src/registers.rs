@@ -21,11 +21,11 @@ use jeton_wal::spawn_aborting;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tokio_postgres::Config;
 
 use crate::connection::{self, ReconnectingSession};
+use crate::connector::Connector;
 use crate::error::closed;
-use crate::open_error::{OpenError, with_source};
+use crate::open_error::OpenError;
 use crate::options::Options;
 use crate::pipelined_connection::PipelinedConnection;
 use crate::{reader, schema, trim, writer};
@@ -44,21 +44,20 @@ pub struct PostgresRegisters {
 
 /// Creates the tables if they are missing. Concurrent calls are allowed.
 pub async fn create_schema(url: &str) -> Result<(), OpenError> {
-    let config = parse(url)?;
+    let connector = parse(url)?;
     on_own_thread(async move {
-        let (client, _connection) = connection::connect(&config).await?;
+        let (client, _connection) = connection::connect(&connector).await?;
         schema::create(&client).await
     })
     .await
 }
 
-fn parse(url: &str) -> Result<Config, OpenError> {
-    let parsed = url.parse::<Config>();
-    let mut config = parsed.map_err(|error| OpenError::Url(with_source(&error)))?;
-    if config.get_application_name().is_none() {
-        config.application_name("jeton");
+fn parse(url: &str) -> Result<Connector, OpenError> {
+    let mut connector = Connector::parse(url).map_err(OpenError::Url)?;
+    if connector.config.get_application_name().is_none() {
+        connector.config.application_name("jeton");
     }
-    Ok(config)
+    Ok(connector)
 }
 
 /// Runs a future on a thread with a runtime, so that the caller needs none.
@@ -80,24 +79,24 @@ async fn on_own_thread<T: Send + 'static>(
 impl PostgresRegisters {
     /// Connects to a server that has the [tables](create_schema).
     pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
-        let config = parse(url)?;
+        let connector = parse(url)?;
         let timeout = options.connect_timeout;
-        let mut first = ReconnectingSession::new(config.clone(), options.clone());
+        let mut first = ReconnectingSession::new(connector.clone(), options.clone());
         // An unsuitable server is reported here, not by the first write.
         on_own_thread(async move { first.session(Instant::now() + timeout).await.map(drop) }).await?;
-        Self::start(config, options).map_err(|error| OpenError::Unreachable(error.to_string()))
+        Self::start(connector, options).map_err(|error| OpenError::Unreachable(error.to_string()))
     }
 
-    fn start(config: Config, options: Options) -> std::io::Result<Self> {
+    fn start(connector: Connector, options: Options) -> std::io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (writer, queue) = WriteQueue::new();
-        let reader = PipelinedConnection::new(config.clone(), options.clone());
-        let maintenance = PipelinedConnection::new(config.clone(), options.clone());
+        let reader = PipelinedConnection::new(connector.clone(), options.clone());
+        let maintenance = PipelinedConnection::new(connector.clone(), options.clone());
         let write_admission = Admission::new(options.in_flight_writes_max, options.in_flight_bytes_max);
         let request_admission = Admission::new(options.in_flight_requests_max, usize::MAX);
         let thread = spawn_aborting("jeton-postgres", move || {
-            runtime.block_on(writer::run(config, options, queue));
+            runtime.block_on(writer::run(connector, options, queue));
         })?;
         let (writer, thread) = (Some(writer), Some(thread));
         Ok(Self { handle, writer, reader, maintenance, write_admission, request_admission, thread })

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use jeton_register::{Batch, Error as RegisterError, LogId, Slot, WriteQueueReceiver, WriteResult};
 use tokio::time::{Instant, timeout};
+use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, Error};
 
 use crate::connection::{ReconnectingSession, Session};
+use crate::connector::Connector;
 use crate::error::{StatementError, unreachable};
 use crate::log_id::Id;
 use crate::options::Options;
@@ -22,8 +23,12 @@ const GROUP_BYTES_MAX: usize = 8 << 20;
 const ROUNDS_MAX: usize = 64;
 
 /// Writes what is in the queue until it is closed.
-pub async fn run(config: Config, options: Options, mut queue: WriteQueueReceiver<Batch, Vec<WriteResult>>) {
-    let mut sessions = ReconnectingSession::new(config, options);
+pub async fn run(
+    connector: Connector,
+    options: Options,
+    mut queue: WriteQueueReceiver<Batch, Vec<WriteResult>>,
+) {
+    let mut sessions = ReconnectingSession::new(connector, options);
     loop {
         let (mut writes, mut bytes) = (0, 0);
         let fits = |batch: &Batch| {

@@ -6,6 +6,7 @@
 //! - All processes of a database are dead when `kill` returns, so that nothing disturbs the next start.
 //! - `start` returns when the database accepts sessions.
 
+mod certificate;
 mod database;
 mod mariadb;
 mod postgres;
@@ -15,6 +16,7 @@ mod server;
 mod spawner;
 mod workdir;
 
+pub use certificate::Certificate;
 pub use database::Database;
 pub use mariadb::MariaDb;
 pub use postgres::{Postgres, USER as POSTGRES_USER, version as postgres_version};

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use rustix::process::Signal;
 
+use crate::certificate::Certificate;
 use crate::database::{Database, Flavour};
 use crate::server::{User, bound_command, run};
 
@@ -38,6 +39,8 @@ pub type MariaDb = Database<MariaDbFlavour>;
 
 pub struct MariaDbFlavour {
     settings: Vec<String>,
+    /// The server takes encrypted connections only, with this certificate.
+    certificate: Option<Certificate>,
 }
 
 impl MariaDb {
@@ -50,7 +53,14 @@ impl MariaDb {
         if binlog {
             settings.extend(["--log-bin=binlog", "--sync-binlog=1", "--server-id=1"].map(Into::into));
         }
-        Self::create(folder, MariaDbFlavour { settings })
+        Self::create(folder, MariaDbFlavour { settings, certificate: None })
+    }
+
+    /// Like `start` without a binary log, for encrypted connections only.
+    pub fn start_encrypted(folder: &Path, certificate: &Certificate) -> Result<Self> {
+        let more = ["--require-secure-transport=ON", "--ssl-cert=cert.pem", "--ssl-key=key.pem"];
+        let settings = SETTINGS.iter().chain(&more).map(|one| (*one).to_owned()).collect();
+        Self::create(folder, MariaDbFlavour { settings, certificate: Some(certificate.clone()) })
     }
 
     /// Adds a setting (`--name=value`) for the next start.
@@ -80,6 +90,9 @@ impl Flavour for MariaDbFlavour {
         command.args(["--auth-root-authentication-method=normal", "--skip-name-resolve"]);
         command.arg(format!("--datadir={}", data.display())).current_dir("/");
         run("mariadb-install-db", command)?;
+        if let Some(certificate) = &self.certificate {
+            certificate.install(user, data)?;
+        }
         // A folder in the data folder is a database.
         User::make_folder(user, &data.join("jeton"))
     }

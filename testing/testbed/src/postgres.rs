@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
+use crate::certificate::Certificate;
 use crate::database::{Database, Flavour};
 use crate::server::{User, bound_command, run};
 
@@ -29,6 +30,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("unix_socket_directories", ""),
 ];
 
+/// The field of an error with its code: `pg_hba.conf` permits no such session.
+const REFUSED: &[u8] = b"C28000\0";
+
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A PostgreSQL with a folder and an address of its own.
@@ -36,6 +40,8 @@ pub type Postgres = Database<PostgresFlavour>;
 
 pub struct PostgresFlavour {
     settings: BTreeMap<String, String>,
+    /// The server takes encrypted connections only, with this certificate.
+    certificate: Option<Certificate>,
 }
 
 /// The folder of the programs. Debian installs each version in a folder outside of the path.
@@ -60,13 +66,23 @@ pub fn version() -> String {
     text.lines().next().unwrap_or("PostgreSQL is not installed").to_owned()
 }
 
+/// The default settings, changed by these.
+fn with_defaults(settings: &[(&str, &str)]) -> BTreeMap<String, String> {
+    SETTINGS.iter().chain(settings).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
 impl Postgres {
     /// Creates a database in a folder and starts it. `settings` override the defaults of the testbed. Other
     /// users must be able to traverse the folder.
     pub fn start(folder: &Path, settings: &[(&str, &str)]) -> Result<Self> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let settings = SETTINGS.iter().chain(settings).map(owned).collect();
-        Self::create(folder, PostgresFlavour { settings })
+        Self::create(folder, PostgresFlavour { settings: with_defaults(settings), certificate: None })
+    }
+
+    /// Like `start`, for encrypted connections only.
+    pub fn start_encrypted(folder: &Path, certificate: &Certificate) -> Result<Self> {
+        let files = [("ssl", "on"), ("ssl_cert_file", "cert.pem"), ("ssl_key_file", "key.pem")];
+        let certificate = Some(certificate.clone());
+        Self::create(folder, PostgresFlavour { settings: with_defaults(&files), certificate })
     }
 
     /// Changes a setting for the next start.
@@ -87,7 +103,12 @@ impl Flavour for PostgresFlavour {
         let mut command = bound_command(&programs()?.join("initdb"), user, Signal::KILL);
         command.args(["-U", USER, "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync", "-D"]);
         command.arg(data).current_dir("/");
-        run("initdb", command)
+        run("initdb", command)?;
+        let Some(certificate) = &self.certificate else { return Ok(()) };
+        certificate.install(user, data)?;
+        let rules =
+            format!("hostssl all {USER} 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n");
+        Ok(std::fs::write(data.join("pg_hba.conf"), rules)?)
     }
 
     fn command(&self, data: &Path, port: u16) -> Result<Command> {
@@ -112,11 +133,17 @@ impl Flavour for PostgresFlavour {
         let mut kind = [0];
         stream.read_exact(&mut kind)?;
         // `R`: authenticated. `E`: an error, such as starting up or shutting down.
-        if kind != *b"R" {
-            bail!("PostgreSQL responds with `{}`", kind[0] as char);
+        if kind == *b"R" {
+            stream.write_all(b"X\0\0\0\x04")?;
+            return Ok(());
         }
-        stream.write_all(b"X\0\0\0\x04")?;
-        Ok(())
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text)?;
+        // A server that insists on encryption is ready when it refuses this session for that reason.
+        match text.windows(REFUSED.len()).any(|part| part == REFUSED) {
+            true => Ok(()),
+            false => bail!("PostgreSQL responds with {}", String::from_utf8_lossy(&text)),
+        }
     }
 
     fn url(address: SocketAddr) -> String {

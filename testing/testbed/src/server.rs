@@ -43,9 +43,14 @@ impl User {
     /// Creates a folder that belongs to a user.
     pub(crate) fn make_folder(user: Option<Self>, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)?;
+        Self::give(user, folder)
+    }
+
+    /// Makes a user the owner of a file or folder.
+    pub(crate) fn give(user: Option<Self>, path: &Path) -> Result<()> {
         if let Some(user) = user {
             let (owner, group) = (user.number("-u")?, user.number("-g")?);
-            std::os::unix::fs::chown(folder, Some(owner), Some(group))?;
+            std::os::unix::fs::chown(path, Some(owner), Some(group))?;
         }
         Ok(())
     }

@@ -55,6 +55,12 @@ def not_connected(server: str, reason: object) -> AttemptFailed:
     return AttemptFailed(AttemptError(f"cannot connect to {server}: {reason}", may_have_applied=False))
 
 
+def not_trusted(server: str, reason: object, is_only_server: bool) -> AttemptFailed:
+    """A certificate stays untrusted, so that a retry does not help; another server may have a trusted one."""
+    result = AttemptResult.REFUSED if is_only_server else AttemptResult.LOST
+    return AttemptFailed(AttemptError(f"{server} is not trusted: {reason}", "", result, may_have_applied=False))
+
+
 def connection_lost(reason: object) -> AttemptFailed:
     return AttemptFailed(AttemptError(f"the connection was lost: {reason}"))
 

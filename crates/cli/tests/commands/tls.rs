@@ -38,6 +38,12 @@ fn both_protocols_use_tls_and_reload_the_certificate() {
     assert_eq!(ask("first.pem", &["add", "home"]).out, "1 applied\n");
     assert_eq!(server.must(&["get", "home"]), "1", "the addresses without TLS work too");
     has(&ask("first.pem", &["table", "list"]).out, &["default"]);
+    // The variable replaces the authorities of the operating system.
+    for (file, expected) in [("first.pem", "default"), ("other.pem", "is not trusted")] {
+        let variables = [("SSL_CERT_FILE", file), ("JETON_HTTP", https.as_str())];
+        let run = run_in(folder.path(), &variables, &["table", "list", "--tls-ca", "system"]);
+        has(&(run.out + &run.err), &[expected]);
+    }
     for arguments in [["get", "home", "--timeout", "1h"], ["table", "list", "--timeout", "1h"]] {
         // Reported at once, and not retried until the timeout.
         ask("other.pem", &arguments).fails(&["is not trusted", "fix: "]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jeton_testbed as testbed;
+use jeton_testbed::{self as testbed, Certificate};
 use tempfile::TempDir;
 
 use crate::bank::Bank;
@@ -19,11 +19,13 @@ pub struct Setup<'a> {
     pub registers: &'a str,
     /// More lines for `[transactions]`.
     pub more: &'a str,
+    /// Servers and clients use `https` with this certificate.
+    pub certificate: Option<&'a Certificate>,
 }
 
 impl Default for Setup<'_> {
     fn default() -> Self {
-        Self { servers: 1, registers: "embedded", more: "" }
+        Self { servers: 1, registers: "embedded", more: "", certificate: None }
     }
 }
 
@@ -31,9 +33,11 @@ impl Default for Setup<'_> {
 pub struct Cluster {
     pub number: u32,
     pub addresses: Vec<String>,
+    /// Addresses for HTTPS; empty without a certificate.
+    encrypted: Vec<String>,
     servers: Vec<Option<Child>>,
     folders: Vec<PathBuf>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 const PROCEDURES: &str = r#"
@@ -82,6 +86,14 @@ database = "ledger"
 run = "UPDATE account SET balance = balance + :amount WHERE id = :to RETURNING balance"
 "#;
 
+/// The URLs of servers, encrypted if possible.
+fn urls(addresses: &[String], encrypted: &[String]) -> Vec<String> {
+    match encrypted {
+        [] => addresses.iter().map(|address| format!("http://{address}")).collect(),
+        _ => encrypted.iter().map(|address| format!("https://{address}")).collect(),
+    }
+}
+
 impl Cluster {
     /// Starts servers and waits until all accept transactions.
     pub fn start(bank: &Bank, setup: &Setup<'_>) -> Self {
@@ -104,14 +116,22 @@ impl Cluster {
         let raft: Vec<String> = (0..setup.servers).map(|_| free()).collect();
         let secret = folder.path().join("secret");
         fs::write(&secret, "secret of the test cluster\n").unwrap();
-        let urls: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
+        let mut encrypted = Vec::new();
+        let mut ca_file = String::new();
+        if let Some(certificate) = setup.certificate {
+            certificate.write(folder.path()).unwrap();
+            encrypted = (0..setup.servers).map(|_| free()).collect();
+            fs::write(folder.path().join("ca.pem"), &certificate.pem).unwrap();
+            ca_file = format!("ca_file = {:?}\n", folder.path().join("ca.pem"));
+        }
+        let urls = urls(&addresses, &encrypted);
         let registers = match setup.registers {
             "postgres" => format!("registers_url = {:?}\n", bank.registers(number)),
             "raft" => format!("raft = {raft:?}\nsecret_file = {secret:?}\n"),
             _ => String::new(),
         };
         let config = format!(
-            "[transactions]\ncluster = {number}\nservers = {urls:?}\nregisters = {:?}\n{registers}{}\n\
+            "[transactions]\ncluster = {number}\nservers = {urls:?}\nregisters = {:?}\n{registers}{ca_file}{}\n\
              [databases.ledger]\nkind = \"postgres\"\nnumber = 0\nurl = {:?}\n\
              [databases.vault]\nkind = \"mariadb\"\nnumber = 1\nurl = {:?}\n{PROCEDURES}",
             setup.registers,
@@ -125,7 +145,7 @@ impl Cluster {
             fs::create_dir(folder).unwrap();
             fs::write(folder.join("jeton.toml"), &config).unwrap();
         }
-        Self { number, addresses, servers: Vec::new(), folders, _folder: folder }
+        Self { number, addresses, encrypted, servers: Vec::new(), folders, folder }
     }
 
     /// Changes the configuration of all servers.
@@ -152,7 +172,12 @@ impl Cluster {
     fn spawn(&self, server: usize) -> Child {
         let number = (server + 1).to_string();
         let log = fs::File::create(self.folders[server].join("log")).unwrap();
-        command(&["serve", "--data", "data", "--shards", "1", "--segment-bytes", "4 MiB"])
+        let mut command = command(&["serve", "--data", "data", "--shards", "1", "--segment-bytes", "4 MiB"]);
+        if let Some(address) = self.encrypted.get(server) {
+            let [certificate, key] = ["cert.pem", "key.pem"].map(|name| self.folder.path().join(name));
+            command.args(["--http-tls", address, "--tls-cert"]).arg(certificate).arg("--tls-key").arg(key);
+        }
+        command
             .args(["--resp", "127.0.0.1:0", "--http", &self.addresses[server], "--server-number", &number])
             .current_dir(&self.folders[server])
             .stdin(Stdio::null())
@@ -179,7 +204,18 @@ impl Cluster {
     }
 
     pub fn urls(&self) -> Vec<String> {
-        self.addresses.iter().map(|address| format!("http://{address}")).collect()
+        urls(&self.addresses, &self.encrypted)
+    }
+
+    /// Replaces the certificates that the servers trust in each other from their next start on.
+    pub fn trust(&self, pem: &str) {
+        fs::write(self.folder.path().join("ca.pem"), pem).unwrap();
+    }
+
+    /// Starts a killed server.
+    pub fn start_again(&mut self, server: usize) {
+        self.servers[server] = Some(self.spawn(server));
+        self.await_ready(server);
     }
 
     /// Kills a server.

@@ -55,7 +55,8 @@ pub fn another_server_returns_the_one_result(bank: &Bank) {
 }
 
 pub fn recovery_ignores_acknowledged_requests(bank: &Bank) {
-    let setup = Setup { servers: 2, registers: "postgres", more: "recovery_interval = \"1ms\"" };
+    let more = "recovery_interval = \"1ms\"";
+    let setup = Setup { servers: 2, registers: "postgres", more, ..Setup::default() };
     let cluster = Cluster::start(bank, &setup);
     let account = bank.account();
     let session = client(&cluster).session();
@@ -82,7 +83,7 @@ pub fn a_transfer_with_raft_in_memory(bank: &Bank) {
 }
 
 fn transfer_by_raft(bank: &Bank, servers: usize, more: &str) {
-    let cluster = Cluster::start(bank, &Setup { servers, registers: "raft", more });
+    let cluster = Cluster::start(bank, &Setup { servers, registers: "raft", more, ..Setup::default() });
     let account = bank.account();
     let session = client(&cluster).session();
     let parameters = json!({"from": account, "to": account, "amount": 40});

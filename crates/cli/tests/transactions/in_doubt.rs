@@ -13,11 +13,22 @@ use crate::http_client::id;
 /// Prepares a branch in each database for a server that does not exist. Returns the number of yes votes:
 /// recovery may abort a branch before its vote.
 pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {
+    leave_behind_of(9, bank, cluster, id, account)
+}
+
+/// Like `leave_behind`, for an earlier incarnation of a server.
+pub fn leave_behind_of(
+    server: u16,
+    bank: &Bank,
+    cluster: jeton_etx::Cluster,
+    id: &str,
+    account: i64,
+) -> usize {
     let session = u128::from_str_radix(&id.replace('-', ""), 16).unwrap();
     let attempt = |work| AttemptId {
         request: RequestId { session, sequence: 0 },
         number: AttemptNumber::FIRST,
-        coordinator: CoordinatorId { server: 9, incarnation: 0xdead, work },
+        coordinator: CoordinatorId { server, incarnation: 0xdead, work },
         decision_location: DecisionLocation::Registers,
     };
     bank.runtime.block_on(async {

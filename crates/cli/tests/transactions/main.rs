@@ -14,6 +14,7 @@ mod outages;
 #[path = "../program/mod.rs"]
 mod program;
 mod python;
+mod tls;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -47,6 +48,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     failover::a_transfer_with_raft,
     failover::a_transfer_with_raft_in_memory,
     python::the_python_client_executes_a_transfer,
+    python::the_python_client_uses_https,
+    tls::servers_and_clients_use_https,
+    tls::a_plain_url_of_another_machine_is_logged,
 ];
 
 fn main() -> ExitCode {

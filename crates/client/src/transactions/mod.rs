@@ -68,15 +68,19 @@ impl Transactions {
     /// Creates a client. It connects at its first use, and then needs a tokio runtime with I/O and time.
     pub fn new(options: Options) -> Result<Self, Error> {
         options.check()?;
+        let urls = options.servers.iter().map(|server| url(server, cfg!(feature = "tls")));
+        let servers = urls.collect::<Result<Vec<String>, _>>()?;
         #[cfg(feature = "tls")]
-        let has_tls = options.tls.is_some();
-        #[cfg(not(feature = "tls"))]
-        let has_tls = false;
-        let servers = options.servers.iter().map(|server| url(server, has_tls)).collect::<Result<_, _>>()?;
+        let tls = match options.tls.clone() {
+            None if servers.iter().any(|url| url.starts_with("https")) => {
+                Some(crate::tls::Tls::system().map_err(|error| Error::Invalid(error.to_string()))?)
+            }
+            given => given,
+        };
         let http = HttpClient::new(HttpOptions {
             connect_timeout: options.connect_timeout,
             #[cfg(feature = "tls")]
-            tls: options.tls.clone(),
+            tls,
             ..HttpOptions::default()
         });
         Ok(Self(Arc::new(Inner {
@@ -116,7 +120,7 @@ fn url(server: &str, has_tls: bool) -> Result<String, Error> {
     match is_valid {
         true => Ok(url.to_owned()),
         false => Err(Error::Invalid(format!(
-            "{server:?} is not the URL of a server, such as http://10.0.0.2:6381 (https:// needs tls)"
+            "{server:?} is not the URL of a server, such as http://10.0.0.2:6381 (https:// needs the feature tls)"
         ))),
     }
 }

@@ -9,12 +9,12 @@ use crate::retry::{Backoff, FanOut, Policy};
 /// Options of a transaction client.
 #[derive(Clone)]
 pub struct Options {
-    /// The servers of the cluster, each as `http://host:port`, or `https://host:port` with `tls`. All of them
-    /// must serve the same databases with the same registers.
+    /// The servers of the cluster, each as `http://host:port`, or `https://host:port` with the feature `tls`.
+    /// All of them must serve the same databases with the same registers.
     pub servers: Vec<String>,
     /// Token to authenticate with.
     pub token: Option<String>,
-    /// Trusted certificates; `https://` needs it.
+    /// Trusted certificates; without them, those of the operating system.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Tls>,
     /// How long a transaction is retried; without it, as long as the caller waits. At the deadline an unknown

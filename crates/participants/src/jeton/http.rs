@@ -10,8 +10,10 @@ use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper_util::rt::TokioIo;
+use jeton_client::tls::{Tls, is_untrusted};
 use jeton_etx::ResourceError;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::pool::{Pool, PooledConnection};
@@ -20,13 +22,15 @@ use crate::settings::Settings;
 /// Limit of a response, in bytes: the list of all prepared branches.
 const ANSWER_MAX: usize = 64 << 20;
 
-const URL_REMEDY: &str = "use a URL such as http://host:6381";
+const URL_REMEDY: &str = "use a URL such as https://host:6382 or http://host:6381";
 
 type Connection = SendRequest<Full<Bytes>>;
 
 pub struct Http {
     /// Host and port.
     address: String,
+    /// Encrypts the connections.
+    tls: Option<Tls>,
     token: Option<HeaderValue>,
     pool: Pool<Connection>,
 }
@@ -51,9 +55,21 @@ impl Reply {
 }
 
 impl Http {
-    pub fn new(url: &str, token: Option<&str>, settings: &Settings) -> Result<Self, ResourceError> {
+    pub fn new(
+        url: &str,
+        token: Option<&str>,
+        tls: Option<&Tls>,
+        settings: &Settings,
+    ) -> Result<Self, ResourceError> {
         let wrong = |why: &str| settings.setup(why, URL_REMEDY);
-        let rest = url.strip_prefix("http://").ok_or_else(|| wrong("the URL does not begin with http://"))?;
+        let (rest, tls) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
+            (Some(rest), _) => {
+                let system = || Tls::system().map_err(|error| wrong(&error.to_string()));
+                (rest, Some(tls.map_or_else(system, |tls| Ok(tls.clone()))?))
+            }
+            (_, Some(rest)) => (rest, None),
+            _ => return Err(wrong("the URL does not begin with https:// or http://")),
+        };
         let address = rest.strip_suffix('/').unwrap_or(rest);
         let port = address
             .rsplit_once(':')
@@ -68,7 +84,7 @@ impl Http {
             token
         });
         let pool = Pool::new(settings.branches_max);
-        Ok(Self { address: address.to_owned(), token, pool })
+        Ok(Self { address: address.to_owned(), tls, token, pool })
     }
 
     /// Sends a request and waits for the response.
@@ -128,10 +144,17 @@ impl Http {
                 |error: &dyn std::fmt::Display| settings.transient(format_args!("{}: {error}", self.address));
             let stream = TcpStream::connect(&self.address).await.map_err(|error| unreachable(&error))?;
             stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
-            let (mut sender, connection) =
-                handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
-            // The task ends when the sender is dropped.
-            tokio::spawn(connection);
+            let mut sender = match &self.tls {
+                None => start(stream).await,
+                Some(tls) => {
+                    let stream = tls.connect(&self.address, stream).await.map_err(|error| {
+                        let remedy = "check ca_file in [transactions], and the certificate of the server";
+                        if is_untrusted(&error) { settings.setup(&error, remedy) } else { unreachable(&error) }
+                    })?;
+                    start(stream).await
+                }
+            }
+            .map_err(|error| unreachable(&error))?;
             // A proxy accepts connections also without a server to forward to.
             let check = self.request("GET", "/healthz", None).map_err(|error| unreachable(&error))?;
             let reply = exchange(&mut sender, check).await.map_err(|error| unreachable(&error))?;
@@ -143,6 +166,13 @@ impl Http {
         let opening = settings.in_time(settings.wait_max, opening);
         self.pool.acquire(settings, |connection| !connection.is_closed(), opening).await
     }
+}
+
+/// Starts a connection, whose task ends when the sender is dropped.
+async fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S) -> hyper::Result<Connection> {
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
 async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<Reply, String> {
@@ -174,20 +204,26 @@ mod tests {
     #[test]
     fn a_url_is_a_host_and_a_port() {
         let settings = Settings::new("j", 1, 0);
-        for url in ["http://127.0.0.1:6381", "http://[::1]:6381/", "http://jeton:80"] {
-            assert!(Http::new(url, Some("jeton_x"), &settings).is_ok(), "{url}");
+        let tls = Tls::trusting(jeton_testbed::Certificate::of("jeton").unwrap().pem).unwrap();
+        for url in ["http://127.0.0.1:6381", "http://[::1]:6381/", "http://jeton:80", "https://jeton:6382"] {
+            let http =
+                Http::new(url, Some("jeton_x"), Some(&tls), &settings).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(http.tls.is_some(), url.starts_with("https"), "{url}");
         }
         for url in [
             "jeton:6381",
-            "https://jeton:6381",
+            "https://jeton",
             "http://jeton",
             "http://:6381",
             "http://a:b@jeton:1",
             "http://jeton:1/x",
         ] {
-            assert!(matches!(Http::new(url, None, &settings), Err(ResourceError::Setup { .. })), "{url}");
+            assert!(
+                matches!(Http::new(url, None, Some(&tls), &settings), Err(ResourceError::Setup { .. })),
+                "{url}"
+            );
         }
-        let error = Http::new("http://jeton:1", Some("secret\n"), &settings).err().unwrap().to_string();
+        let error = Http::new("http://jeton:1", Some("secret\n"), None, &settings).err().unwrap().to_string();
         assert!(!error.contains("secret"), "{error}");
     }
 

@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jeton_client::Tls;
 use jeton_etx::{
     AttemptId, Branch, CoordinatorId, Dialect, Outcome, PreparedBranch, Resource, ResourceError, Xid,
 };
@@ -73,11 +74,17 @@ struct Listed {
 }
 
 impl Jeton {
-    /// A database by the URL of its HTTP server, `http://host:6381`. The token, if the server requires one,
+    /// A database by the URL of its HTTP server, `http://host:6381`, or `https://host:6382` with a
+    /// certificate that `tls` or else the operating system trusts. The token, if the server requires one,
     /// needs the right to add in the tables of the transactions, to read where a procedure reads, and to
     /// administer the server. Does not connect yet.
-    pub fn new(url: &str, token: Option<&str>, settings: Settings) -> Result<Self, ResourceError> {
-        let http = Http::new(url, token, &settings)?;
+    pub fn new(
+        url: &str,
+        token: Option<&str>,
+        tls: Option<&Tls>,
+        settings: Settings,
+    ) -> Result<Self, ResourceError> {
+        let http = Http::new(url, token, tls, &settings)?;
         Ok(Self { shared: Arc::new(Inner { settings, http }), begun: AtomicU64::new(1) })
     }
 

@@ -1,5 +1,6 @@
 //! Classification of MariaDB's errors.
 
+use jeton_client::tls::is_untrusted;
 use mysql_async::{DriverError, Error};
 
 use crate::query_error::QueryError;
@@ -22,10 +23,17 @@ pub fn query_error(settings: &Settings, error: &Error) -> QueryError {
         Error::Driver(
             error @ (DriverError::StmtParamsMismatch { .. }
             | DriverError::MixedParams
-            | DriverError::NamedParamsForPositionalQuery
-            | DriverError::MissingNamedParam { .. }
+            | DriverError::Params(_)
             | DriverError::StmtParamsNumberExceedsLimit { .. }),
         ) => return QueryError { is_lost: false, ..settings.statement("parameters", error).into() },
+        error @ Error::Driver(DriverError::NoClientSslFlagFromServer) => {
+            let remedy = "give the server a certificate (ssl_cert, ssl_key), or remove require_ssl";
+            return settings.setup(error, remedy).into();
+        }
+        error if is_untrusted(error) => {
+            let remedy = "check ssl_ca in the URL, and the certificate of the server";
+            return settings.setup(error, remedy).into();
+        }
         Error::Url(error) => return settings.setup(error, "correct the URL").into(),
         // The connection is lost, or the response was not understood: the result of the statement is unknown.
         error => return settings.transient(error).into(),
@@ -66,7 +74,7 @@ fn remedy(code: u16) -> Option<&'static str> {
         1044 | 1142 | 1143 | 1227 => {
             Some("grant the account the missing privilege; all servers must use the same account")
         }
-        1045 | 1698 => Some("correct the account or the password"),
+        1045 | 1698 => Some("correct the account, the password or require_ssl"),
         1049 | 1046 => Some("create the database, or name it in the URL"),
         1290 | 1836 => Some("it is read-only; use the address of the primary"),
         _ => None,

@@ -16,8 +16,10 @@ mod schema;
 mod value;
 
 use async_trait::async_trait;
+use jeton_client::Tls;
 use jeton_etx::{CoordinatorId, Dialect, Outcome, ResourceError, Vote, Xid};
-use mysql_async::{Opts, OptsBuilder};
+use jeton_register_postgres::take_parameters;
+use mysql_async::{Opts, OptsBuilder, SslOpts};
 
 use crate::driver::{Driver, Session};
 use crate::identifiers::session_label;
@@ -49,7 +51,7 @@ impl Driver for MariaDbDriver {
     const TRUE: &'static str = "1";
 
     fn new(url: &str, settings: &Settings) -> Result<Self, ResourceError> {
-        let options = Opts::from_url(url).map_err(|error| {
+        let (options, ssl) = parse(url).map_err(|error| {
             settings.setup(error, "use a URL such as mysql://account:password@host:3306/database")
         })?;
         let seconds = |time: std::time::Duration| time.as_secs().max(1);
@@ -67,6 +69,7 @@ impl Driver for MariaDbDriver {
             .stmt_cache_size(256)
             // Count matched rows, as PostgreSQL does, not changed rows.
             .client_found_rows(true)
+            .ssl_opts(ssl)
             .init(vec![session])
             .into();
         Ok(Self {
@@ -130,6 +133,26 @@ impl Driver for MariaDbDriver {
     }
 }
 
+/// Parses a URL. `require_ssl=true` encrypts; `ssl_ca` names a PEM file with the trusted authorities instead
+/// of the built-in ones. The client library ignores its other parameters of TLS without `require_ssl`; here
+/// that is an error.
+fn parse(url: &str) -> Result<(Opts, Option<SslOpts>), String> {
+    let (url, [file]) = take_parameters(url, ["ssl_ca"])?;
+    let options = Opts::from_url(&url).map_err(|error| error.to_string())?;
+    let Some(ssl) = options.ssl_opts().cloned() else {
+        let (_, unused) = take_parameters(&url, ["verify_ca", "verify_identity", "built_in_roots"])?;
+        return match unused.iter().chain([&file]).all(Option::is_none) {
+            true => Ok((options, None)),
+            false => Err("parameters of TLS need require_ssl=true".into()),
+        };
+    };
+    let Some(file) = file else { return Ok((options, Some(ssl))) };
+    let roots = std::fs::read(&file).map_err(|error| format!("ssl_ca {file}: {error}"))?;
+    // The client library reports invalid certificates only when it connects.
+    Tls::trusting(&roots).map_err(|error| format!("ssl_ca {file}: {error}"))?;
+    Ok((options, Some(ssl.with_root_certs(vec![roots.into()]).with_disable_built_in_roots(true))))
+}
+
 /// The user lock of a session. User locks belong to the whole database server, which may serve several
 /// resources.
 fn lock_name(settings: &Settings, coordinator: CoordinatorId, connection: impl std::fmt::Display) -> String {
@@ -145,4 +168,32 @@ fn compound(statements: &str) -> String {
 /// The XA identifier in SQL.
 fn xid_sql(xid: &Xid) -> String {
     format!("'{}','{}',{}", xid.gtrid(), xid.bqual(), Xid::FORMAT)
+}
+
+#[cfg(test)]
+mod tests {
+    use jeton_testbed::Certificate;
+
+    use super::*;
+
+    #[test]
+    fn parameters_of_tls_need_require_ssl() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, key] = Certificate::of("h").unwrap().write(folder.path()).unwrap();
+        let (file, key) = (file.display(), key.display());
+        let encrypts = |query: &str| parse(&format!("mysql://a@h/d{query}")).map(|(_, ssl)| ssl.is_some());
+        assert_eq!(encrypts(""), Ok(false));
+        assert_eq!(encrypts("?require_ssl=false"), Ok(false));
+        assert_eq!(encrypts("?require_ssl=true"), Ok(true));
+        assert_eq!(encrypts(&format!("?ssl_ca={file}&require_ssl=true")), Ok(true));
+        for query in
+            [&format!("?ssl_ca={file}"), "?verify_ca=true", "?verify_identity=true&require_ssl=false"]
+        {
+            assert!(encrypts(query).unwrap_err().contains("require_ssl"), "{query}");
+        }
+        for (file, reason) in [("missing.pem".into(), "missing.pem"), (key.to_string(), "contains none")] {
+            let error = encrypts(&format!("?require_ssl=true&ssl_ca={file}")).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
 }

@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
 use jeton_etx::{CoordinatorId, QueryResult, ResourceError, Row, Value};
+use jeton_register_postgres::Connector;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 
 use super::error::query_error;
 use super::schema;
@@ -41,9 +42,9 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    pub async fn open(config: &Config, settings: &Settings) -> Result<Self, ResourceError> {
+    pub async fn open(connector: &Connector, settings: &Settings) -> Result<Self, ResourceError> {
         let connect =
-            async { config.connect(NoTls).await.map_err(|error| query_error(settings, &error).error) };
+            async { connector.connect().await.map_err(|error| query_error(settings, &error).error) };
         let (client, connection) = settings.in_time(settings.wait_max, connect).await?;
         let task = tokio::spawn(async move {
             // Pending and later queries get the error.

@@ -1,5 +1,6 @@
 //! Classification of PostgreSQL's errors.
 
+use jeton_register_postgres::is_tls_refusal;
 use tokio_postgres::Error;
 use tokio_postgres::error::Severity;
 
@@ -16,6 +17,10 @@ pub const NOT_IN_PREREQUISITE_STATE: &str = "55000";
 
 pub fn query_error(settings: &Settings, error: &Error) -> QueryError {
     let Some(error) = error.as_db_error() else {
+        if is_tls_refusal(error) {
+            let remedy = "check sslmode and sslrootcert in the URL, and the certificate of the server";
+            return settings.setup(with_cause(error), remedy).into();
+        }
         // The connection is lost, or the response was not understood: the result of the statement is unknown.
         return settings.transient(with_cause(error)).into();
     };
@@ -66,7 +71,7 @@ fn remedy(code: &str, why: &str) -> Option<&'static str> {
             "set max_prepared_transactions in postgresql.conf, for example to 200, and restart PostgreSQL",
         ),
         "42501" => Some("grant the role the missing privilege; all servers must use the same role"),
-        "28000" | "28P01" => Some("correct the role, the password or pg_hba.conf"),
+        "28000" | "28P01" => Some("correct the role, the password, sslmode or pg_hba.conf"),
         "3D000" => Some("create the database, or correct its name"),
         "25006" => Some("this is a standby or read-only; use the address of the primary"),
         _ => None,

@@ -16,11 +16,9 @@ mod schema;
 mod time;
 mod value;
 
-use std::str::FromStr;
-
 use async_trait::async_trait;
 use jeton_etx::{Dialect, Outcome, ResourceError, Vote, Xid};
-use tokio_postgres::Config;
+use jeton_register_postgres::Connector;
 
 use crate::driver::{Driver, Session};
 use crate::query_error::QueryError;
@@ -33,7 +31,7 @@ use connection::Connection;
 pub type Postgres = XaResource<PostgresDriver>;
 
 pub struct PostgresDriver {
-    config: Config,
+    connector: Connector,
 }
 
 #[async_trait]
@@ -49,16 +47,16 @@ impl Driver for PostgresDriver {
     const TRUE: &'static str = "t";
 
     fn new(url: &str, settings: &Settings) -> Result<Self, ResourceError> {
-        let mut config = Config::from_str(url).map_err(|error| {
+        let mut connector = Connector::parse(url).map_err(|error| {
             settings.setup(error, "use a URL such as postgresql://role:password@host:5432/database")
         })?;
-        config.connect_timeout(settings.wait_max);
-        config.application_name("jeton");
-        Ok(Self { config })
+        connector.config.connect_timeout(settings.wait_max);
+        connector.config.application_name("jeton");
+        Ok(Self { connector })
     }
 
     async fn connect(&self, settings: &Settings) -> Result<Connection, ResourceError> {
-        Connection::open(&self.config, settings).await
+        Connection::open(&self.connector, settings).await
     }
 
     fn refusal(statement: &str) -> Option<&'static str> {

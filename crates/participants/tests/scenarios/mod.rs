@@ -9,6 +9,7 @@ pub mod fencing;
 pub mod fixture;
 pub mod mariadb_only;
 pub mod postgres_only;
+pub mod tls;
 
 use std::pin::Pin;
 
@@ -74,6 +75,7 @@ pub const COMMON: &[(&str, Scenario)] = scenarios![
     deployments::branches_of_other_clusters_are_not_listed,
     deployments::tables_of_an_earlier_version_are_renamed,
     deployments::interrupted_privilege_check_is_cleaned_up,
+    tls::connections_are_encrypted_as_the_url_says,
 ];
 
 /// Runs the scenarios whose name contains an argument of the command line, or all without arguments.

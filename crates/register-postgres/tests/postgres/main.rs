@@ -9,3 +9,4 @@ mod server_failures;
 mod suite;
 mod support;
 mod tables;
+mod tls;

@@ -15,6 +15,7 @@ use hyper::{Request, StatusCode, Uri, header};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use jeton_client::tls::{HttpsConnector, Tls, https_connector, is_untrusted};
 use jeton_etx::{AttemptNumber, CoordinatorId, PeerStatus, Peers, RequestId};
 use tokio::task::JoinSet;
 
@@ -28,7 +29,7 @@ const RESPONSE_BYTES_MAX: usize = 4096;
 pub struct HttpPeers {
     others: Vec<Arc<Peer>>,
     failure_timeout: Duration,
-    client: Client<HttpConnector, Empty<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
     token: Option<String>,
 }
 
@@ -51,18 +52,21 @@ enum NoStatus {
 }
 
 impl HttpPeers {
-    /// All servers but `own`. The first URL is that of server 1.
+    /// All servers but `own`. The first URL is that of server 1. A server with an `https` URL needs a
+    /// certificate that `tls` or else the operating system trusts.
     pub fn new(
         urls: &[String],
         own: u16,
         failure_timeout: Duration,
         token: Option<String>,
+        tls: Option<Tls>,
     ) -> Result<Arc<Self>, String> {
         let mut others = Vec::new();
         for (url, number) in urls.iter().zip(1..) {
             let url = url.trim_end_matches('/');
-            let is_usable =
-                url.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some());
+            let is_usable = url
+                .parse::<Uri>()
+                .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
             if !is_usable {
                 return Err(format!("{url:?} is not the URL of a server, such as http://10.0.0.2:6381"));
             }
@@ -71,10 +75,16 @@ impl HttpPeers {
                 others.push(Arc::new(Peer { number, url: url.to_owned(), contact }));
             }
         }
+        let tls = match tls {
+            None if others.iter().any(|peer| peer.url.starts_with("https")) => {
+                Some(Tls::system().map_err(|error| error.to_string())?)
+            }
+            given => given,
+        };
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(RESPONSE_TIMEOUT));
         connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let client = Client::builder(TokioExecutor::new()).build(https_connector(connector, tls.as_ref()));
         Ok(Arc::new(Self { others, failure_timeout, client, token }))
     }
 
@@ -125,9 +135,12 @@ impl HttpPeers {
         }
         let request = request.body(Empty::new()).map_err(|_| NoStatus::NoResponse)?;
         let response = async {
-            let response = self.client.request(request).await.map_err(|error| match is_refused(&error) {
-                true => NoStatus::Refused,
-                false => NoStatus::NoResponse,
+            let response = self.client.request(request).await.map_err(|error| {
+                if is_untrusted(&error) {
+                    let url = &peer.url;
+                    tracing::warn!(url, "the certificate of another server is not trusted: check ca_file");
+                }
+                if is_refused(&error) { NoStatus::Refused } else { NoStatus::NoResponse }
             })?;
             if response.status() != StatusCode::OK {
                 let status = response.status();

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import ssl
 from typing import Any, Awaitable, Coroutine, Optional, Tuple, Union
 
 from .._drivers import TaskAttempt, run_async
-from .._execute import AttemptError, connection_lost, not_connected
+from .._execute import AttemptError, connection_lost, not_connected, not_trusted
 from .._retry import Send
 from .session import BaseSession, BaseTransactions, RequestNumber
 from .wire import RESPONSE_BYTES_MAX, Request, Server, TransactionOutcome, is_complete, parse, parse_outcome
@@ -40,17 +41,29 @@ class AsyncTransactions(BaseTransactions[Coroutine[Any, Any, TransactionOutcome]
         def start(action: Send) -> Tuple[TaskAttempt, Awaitable[_Response]]:
             server, attempt = self._servers[action.server], TaskAttempt()
             message = request.encode(server, self._token, action.attempt == 0)
-            return attempt, _send(attempt, request.id, server, message, self._connect_timeout)
+            is_only = len(self._servers) == 1
+            tls, timeout = self._context(server), self._connect_timeout
+            return attempt, _send(attempt, request.id, server, message, timeout, tls, is_only)
 
         return self._finish(execution, number, await run_async(execution, start))
 
 
-async def _send(attempt: TaskAttempt, id: str, server: Server, message: bytes, timeout: float) -> _Response:
+async def _send(
+    attempt: TaskAttempt,
+    id: str,
+    server: Server,
+    message: bytes,
+    timeout: float,
+    tls: Optional[ssl.SSLContext],
+    is_only_server: bool,
+) -> _Response:
     try:
-        opening = asyncio.open_connection(server.host, server.port)
+        opening = asyncio.open_connection(server.host, server.port, ssl=tls)
         reader, writer = await asyncio.wait_for(opening, timeout)
     except asyncio.TimeoutError as error:
         raise not_connected(server.authority, "no connection in time") from error
+    except ssl.SSLCertVerificationError as error:
+        raise not_trusted(server.authority, error, is_only_server) from error
     except OSError as error:
         raise not_connected(server.authority, error) from error
     try:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import threading
 import time
 from dataclasses import replace
@@ -94,6 +95,7 @@ class BaseTransactions(Generic[T]):
         servers: Urls,
         *,
         token: Optional[str] = None,
+        tls: Optional[ssl.SSLContext] = None,
         deadline: Optional[float] = None,
         widen_after: float = 0.5,
         # The server itself responds after 30 s by default if the outcome is still unknown.
@@ -112,6 +114,10 @@ class BaseTransactions(Generic[T]):
         self._policy = Policy(deadline, None, attempt_timeout, None, widen_after, backoff or Backoff(0.05, 5.0))
         self._policy.check()
         self._token = token
+        if tls is None and any(server.encrypted for server in self._servers):
+            # The authorities of the operating system.
+            tls = ssl.create_default_context()
+        self._tls = tls
         self._connect_timeout = connect_timeout
         self._id_generator = SystemIdGenerator(False)
         self._renew_after = renew_after
@@ -140,6 +146,10 @@ class BaseTransactions(Generic[T]):
 
     def _execute(self, request: Request, number: Optional[RequestNumber], deadline: Optional[float]) -> Any:
         raise NotImplementedError
+
+    def _context(self, server: Server) -> Optional[ssl.SSLContext]:
+        """Encrypts the connections to a server."""
+        return self._tls if server.encrypted else None
 
     def _new_numbers(self) -> RequestNumbers:
         return RequestNumbers(self._id_generator, self._renew_after)

@@ -7,10 +7,11 @@ import http.client
 import math
 import selectors
 import socket
+import ssl
 from typing import List, Optional, Union
 
 from .._drivers import run
-from .._execute import AttemptError, AttemptFailed, Clock, connection_lost, not_connected
+from .._execute import AttemptError, AttemptFailed, Clock, connection_lost, not_connected, not_trusted
 from .._retry import Send
 from .session import BaseSession, BaseTransactions, RequestNumber
 from .wire import RESPONSE_BYTES_MAX, Request, Server, TransactionOutcome, is_complete, parse, parse_outcome
@@ -23,7 +24,7 @@ class Session(BaseSession[TransactionOutcome]):
 class Transactions(BaseTransactions[TransactionOutcome]):
     """A client of transactions, for servers such as `["http://10.0.0.1:6381", "http://10.0.0.2:6381"]`.
 
-    Plain HTTP only. One server receives a request first, all of them if it does not respond. Retries end at the
+    `https` URLs need a certificate that `tls` trusts; by default the operating system decides. One server receives a request first, all of them if it does not respond. Retries end at the
     `deadline`; without one, never.
     """
 
@@ -45,7 +46,8 @@ class Transactions(BaseTransactions[TransactionOutcome]):
         def start(action: Send) -> _Attempt:
             server = self._servers[action.server]
             message = request.encode(server, self._token, action.attempt == 0)
-            return _Attempt(request.id, server, message, self._connect_timeout, self._clock)
+            tls, is_only = self._context(server), len(self._servers) == 1
+            return _Attempt(request.id, server, message, self._connect_timeout, self._clock, tls, is_only)
 
         return self._finish(execution, number, run(execution, start))
 
@@ -55,17 +57,30 @@ class _Attempt:
 
     sent = False
 
-    def __init__(self, id: str, server: Server, message: bytes, timeout: float, clock: Clock) -> None:
+    def __init__(
+        self,
+        id: str,
+        server: Server,
+        message: bytes,
+        timeout: float,
+        clock: Clock,
+        tls: Optional[ssl.SSLContext],
+        is_only_server: bool,
+    ) -> None:
         self.connect_by = clock.now() + timeout
         self._id = id
         self._server = server
         self._output = message
         self._input = b""
+        self._tls = tls
+        self._is_only_server = is_only_server
+        #: The event that the encryption waits for, if not the one of the request or response.
+        self._wanted: Optional[int] = None
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(
                 server.host, server.port, type=socket.SOCK_STREAM
             )[0]
-            self.sock = socket.socket(family, kind, protocol)
+            self.sock: socket.socket = socket.socket(family, kind, protocol)
         except OSError as error:
             raise not_connected(server.authority, error) from error
         try:
@@ -81,27 +96,54 @@ class _Attempt:
             raise not_connected(self._server.authority, OSError(code, errno.errorcode.get(code, "error")))
 
     def events(self) -> int:
+        if self._wanted is not None:
+            return self._wanted
         return selectors.EVENT_WRITE if self._output else selectors.EVENT_READ
 
     def advance(self) -> List[Union[TransactionOutcome, AttemptError]]:
-        if not self.sent:
-            self._check(self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
-            self.sent, self.connect_by = True, math.inf
+        self._wanted = None
         try:
+            if not self.sent:
+                self._connect()
+                self.sent, self.connect_by = True, math.inf
             if self._output:
                 self._output = self._output[self.sock.send(self._output) :]
                 return []
-            data = self.sock.recv(65536)
-            self._input += data
-            if len(self._input) > RESPONSE_BYTES_MAX:
-                raise connection_lost("the response is too long")
-            if data and not is_complete(self._input):
-                return []
-            return [parse_outcome(self._id, *parse(self._input))]
+            # To the end of the input: bytes that are decrypted already do not make a socket readable.
+            while True:
+                data = self.sock.recv(65536)
+                self._input += data
+                if len(self._input) > RESPONSE_BYTES_MAX:
+                    raise connection_lost("the response is too long")
+                if not data or is_complete(self._input):
+                    return [parse_outcome(self._id, *parse(self._input))]
+        except ssl.SSLWantReadError:
+            self._wanted = selectors.EVENT_READ
+            return []
+        except ssl.SSLWantWriteError:
+            self._wanted = selectors.EVENT_WRITE
+            return []
         except (BlockingIOError, InterruptedError):
             return []
         except (OSError, http.client.HTTPException) as error:
             raise connection_lost(error) from error
+
+    def _connect(self) -> None:
+        """Completes the connection, and encrypts it."""
+        self._check(self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        if self._tls is None:
+            return
+        try:
+            if not isinstance(self.sock, ssl.SSLSocket):
+                host = self._server.host
+                self.sock = self._tls.wrap_socket(self.sock, server_hostname=host, do_handshake_on_connect=False)
+            self.sock.do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLCertVerificationError as error:
+            raise not_trusted(self._server.authority, error, self._is_only_server) from error
+        except OSError as error:
+            raise not_connected(self._server.authority, error) from error
 
     def close(self) -> None:
         self.sock.close()

@@ -99,6 +99,7 @@ class Server:
     host: str
     port: int
     authority: str
+    encrypted: bool
 
     @staticmethod
     def of(url: str) -> Server:
@@ -107,9 +108,12 @@ class Server:
             host, port = parts.hostname, parts.port
         except ValueError:
             host, port = None, None
-        if parts.scheme != "http" or not host or parts.path not in ("", "/") or parts.query or parts.username:
+        is_valid = parts.scheme in ("http", "https") and host and parts.path in ("", "/")
+        if not is_valid or host is None or parts.query or parts.username:
             raise InvalidRequest(f"{url!r} is not the URL of a server, such as http://10.0.0.2:6381")
-        return Server(host, 80 if port is None else port, parts.netloc)
+        encrypted = parts.scheme == "https"
+        default = 443 if encrypted else 80
+        return Server(host, default if port is None else port, parts.netloc, encrypted)
 
 
 def check_token(token: Optional[str]) -> None:

@@ -34,6 +34,9 @@ pub struct ClusterConfig {
     pub servers: Vec<String>,
     /// Environment variable with the token that servers send to each other.
     pub token_variable: Option<String>,
+    /// PEM file with the certificates that are trusted in `https` URLs of servers and Jeton databases,
+    /// instead of those of the operating system.
+    pub ca_file: Option<PathBuf>,
     /// Backend of the registers, for decisions that are not stored in a database.
     pub registers: RegistersBackend,
     pub registers_url: Option<String>,
@@ -70,6 +73,7 @@ impl Default for ClusterConfig {
             cluster: options.cluster.number,
             servers: Vec::new(),
             token_variable: None,
+            ca_file: None,
             registers: RegistersBackend::Embedded,
             registers_url: None,
             registers_url_variable: None,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jeton_client::Tls;
 use jeton_etx::{Cluster, Resource, ResourceError};
 use jeton_participants::{Jeton, MariaDb, Postgres, Settings};
 use jeton_procedures::Database;
@@ -17,7 +18,12 @@ pub enum OpenedDatabase {
 }
 
 impl OpenedDatabase {
-    fn new(name: &str, config: &DatabaseConfig, cluster: Cluster) -> Result<Self, NodeError> {
+    fn new(
+        name: &str,
+        config: &DatabaseConfig,
+        cluster: Cluster,
+        tls: Option<&Tls>,
+    ) -> Result<Self, NodeError> {
         let invalid = |reason: String| {
             let what = format!("the database {name:?} of the configuration file is not usable");
             NodeError::with_cause(reason, what, "correct its section: see docs/transactions.md")
@@ -32,7 +38,7 @@ impl OpenedDatabase {
         let opened = match config.kind {
             DatabaseKind::Postgres => Postgres::new(&url, settings).map(|one| Self::Postgres(Arc::new(one))),
             DatabaseKind::Jeton => {
-                Jeton::new(&url, token.as_deref(), settings).map(|one| Self::Jeton(Arc::new(one)))
+                Jeton::new(&url, token.as_deref(), tls, settings).map(|one| Self::Jeton(Arc::new(one)))
             }
             DatabaseKind::Mariadb => MariaDb::new(&url, settings).map(|one| Self::MariaDb(Arc::new(one))),
         };
@@ -80,7 +86,11 @@ pub fn open(config: &TransactionsConfig, cluster: Cluster) -> Result<Vec<OpenedD
             return Err(NodeError::with_cause(reason, "the numbers of the databases have gaps", fix));
         }
     }
-    sorted.iter().map(|(name, database)| OpenedDatabase::new(name, database, cluster)).collect()
+    let tls = super::trusted_certificates(&config.transactions)?;
+    let open = |(name, database): &(&String, &DatabaseConfig)| {
+        OpenedDatabase::new(name, database, cluster, tls.as_ref())
+    };
+    sorted.iter().map(open).collect()
 }
 
 /// The databases under the names that procedures use.

@@ -3,11 +3,13 @@
 
 mod config;
 mod databases;
+mod plain_connections;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jeton_client::Tls;
 use jeton_etx::{
     Cluster, Coordinator, DecisionLocationError, IdentifyError, NoPeers, Options, Peers, ResourceError,
     TransactionService, check_decision_locations,
@@ -65,6 +67,7 @@ pub async fn start(
         ..Options::new(cluster.cluster, server, incarnation)
     };
     let peers = create_peers(config, server)?;
+    plain_connections::warn(config);
     let mut setup = Setup { config: config.clone(), options, procedures, peers, deployment: None };
     match cluster.registers {
         RegistersBackend::Embedded => {
@@ -137,6 +140,14 @@ fn registers_url(cluster: &ClusterConfig) -> Result<String, NodeError> {
         .map_err(|reason| invalid("registers_url", &reason))
 }
 
+/// The certificates that are trusted in `https` URLs, if not those of the operating system.
+fn trusted_certificates(cluster: &ClusterConfig) -> Result<Option<Tls>, NodeError> {
+    let Some(file) = &cluster.ca_file else { return Ok(None) };
+    let pem = std::fs::read(file).map_err(|error| error.to_string());
+    let tls = pem.and_then(|pem| Tls::trusting(pem).map_err(|error| error.to_string()));
+    tls.map(Some).map_err(|reason| invalid("ca_file", &format!("{}: {reason}", file.display())))
+}
+
 fn read_procedures(
     config: &TransactionsConfig,
     databases: &[OpenedDatabase],
@@ -157,7 +168,8 @@ fn create_peers(config: &TransactionsConfig, server: u16) -> Result<Option<Arc<H
     }
     let token = cluster.token_variable.as_ref().map(|variable| value_or_variable(None, Some(variable)));
     let token = token.transpose().map_err(|reason| invalid("token_variable", &reason))?;
-    let peers = HttpPeers::new(&cluster.servers, server, cluster.failure_timeout, token);
+    let tls = trusted_certificates(cluster)?;
+    let peers = HttpPeers::new(&cluster.servers, server, cluster.failure_timeout, token, tls);
     peers.map(Some).map_err(|reason| invalid("servers", &reason))
 }
 
