@@ -149,7 +149,11 @@ impl Http {
                 Some(tls) => {
                     let stream = tls.connect(&self.address, stream).await.map_err(|error| {
                         let remedy = "check ca_file in [transactions], and the certificate of the server";
-                        if is_untrusted(&error) { settings.setup(&error, remedy) } else { unreachable(&error) }
+                        if is_untrusted(&error) {
+                            settings.setup(&error, remedy)
+                        } else {
+                            unreachable(&error)
+                        }
                     })?;
                     start(stream).await
                 }
