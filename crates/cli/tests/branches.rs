@@ -137,7 +137,7 @@ async fn a_vote_survives_a_crash_and_any_client_can_decide() {
 }
 
 #[tokio::test]
-async fn responses_to_branches_are_told_apart() {
+async fn responses_to_branches_differ() {
     let scenario = Scenario::new();
     let (stock, vote) = scenario.voted(1, &["ADD default stock 10"]).await;
     assert!(matches!(vote, Vote::Yes), "{vote:?}");

@@ -286,8 +286,8 @@ impl Engine {
         self.catalog().find(name).cloned().ok_or_else(|| EngineError::NoSuchTable(name.into()))
     }
 
-    /// The tables whose stored filters did not fit into `memory_max` when the store was opened. Until their ids
-    /// have expired, all ids are looked up on the disk.
+    /// The tables whose stored filters did not fit into `memory_max` when the store was opened. Until their
+    /// ids have expired, all ids are looked up on the disk.
     pub fn tables_without_filters(&self) -> &[String] {
         &self.without_filters
     }
