@@ -11,8 +11,8 @@
 //! Invariant: expiry keeps the floor below the current time in milliseconds, and eviction (below) keeps it
 //! at most the table's skew ahead of it. Otherwise one client with a huge epoch would, once expired, shut
 //! out all new clients. So a new epoch is at most the current time plus the skew, and a session does not
-//! expire before the current time has passed its epoch. Clients that use their start time as epoch are above the floor,
-//! unless an eviction raised it above the current time.
+//! expire before the current time has passed its epoch. Clients that use their start time as epoch are above
+//! the floor, unless an eviction raised it above the current time.
 //!
 //! The sessions of a partition have a common limit, and each *owner* a fair share of it: the principal that
 //! used a session last, in its table. In a full partition an owner below its share takes the place of the
