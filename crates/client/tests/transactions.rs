@@ -236,7 +236,7 @@ async fn invalid_requests_are_not_sent() {
     let error = session.execute("no/procedure", &json!({})).await.unwrap_err();
     assert!(matches!(error, Error::Invalid(_)));
     assert!(server.requests().is_empty());
-    assert!(matches!(Transactions::to(["https://127.0.0.1:1"]), Err(Error::Invalid(_))));
+    assert!(matches!(Transactions::to(["ftp://127.0.0.1:1"]), Err(Error::Invalid(_))));
 }
 
 #[tokio::test]

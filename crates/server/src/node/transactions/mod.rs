@@ -67,7 +67,7 @@ pub async fn start(
         ..Options::new(cluster.cluster, server, incarnation)
     };
     let peers = create_peers(config, server)?;
-    plain_connections::warn(config);
+    plain_connections::warn(config, server);
     let mut setup = Setup { config: config.clone(), options, procedures, peers, deployment: None };
     match cluster.registers {
         RegistersBackend::Embedded => {

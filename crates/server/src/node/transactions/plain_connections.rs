@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use super::config::{TransactionsConfig, value_or_variable};
 
-/// Logs one line for every server, database and registers that may be reached without encryption. No line
-/// contains a URL: it may have a password.
-pub fn warn(config: &TransactionsConfig) {
+/// Logs one line for every server but `own`, database and registers that may be reached without encryption.
+/// No line contains a URL: it may have a password.
+pub fn warn(config: &TransactionsConfig, own: u16) {
     let cluster = &config.transactions;
-    let servers =
-        cluster.servers.iter().zip(1..).map(|(url, number)| (format!("server {number}"), url.clone()));
+    let others = cluster.servers.iter().zip(1..).filter(|(_, number)| *number != own);
+    let servers = others.map(|(url, number)| (format!("server {number}"), url.clone()));
     let url = |url: &Option<String>, variable: &Option<String>| {
         value_or_variable(url.as_ref(), variable.as_ref()).unwrap_or_default()
     };
