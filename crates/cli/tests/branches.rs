@@ -135,7 +135,7 @@ async fn a_vote_survives_a_crash_and_any_client_can_decide() {
 }
 
 #[tokio::test]
-async fn responses_to_branches_are_told_apart() {
+async fn each_refusal_of_a_branch_has_its_own_error() {
     let scenario = Scenario::new();
     let (stock, vote) = scenario.voted(1, &["ADD default stock 10"]).await;
     assert!(matches!(vote, Vote::Yes), "{vote:?}");

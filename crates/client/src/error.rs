@@ -10,8 +10,8 @@ use crate::retry::AttemptResult;
 /// An error reply of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// The error that the first word of the message stands for. `None` for `ERR`, which many errors share, and
-    /// for words that Jeton does not send.
+    /// The error that the first word of the message stands for. `None` for `ERR`, which many errors share,
+    /// and for words that Jeton does not send.
     pub code: Option<ErrorCode>,
     /// The whole error line.
     pub message: String,

@@ -8,9 +8,9 @@
 //! the highest epoch is kept, the *floor*: an unknown session at or below the floor may have expired, so its
 //! operations are rejected and never counted again.
 //!
-//! Invariant: expiry keeps the floor below the current time in milliseconds, and eviction (below) keeps it at
-//! most the table's skew ahead of it. Otherwise one client with a huge epoch would, once expired, shut out all
-//! new clients. So a new epoch is at most the current time plus the skew, and a session does not expire before
+//! Invariant: expiry keeps the floor below the current time in milliseconds, and eviction (see below) at most
+//! the table's skew ahead of it. Otherwise one client with a huge epoch would, once expired, shut out all new
+//! clients. So a new epoch is at most the current time plus the skew, and a session does not expire before
 //! the current time has passed its epoch. Clients that use their start time as epoch are above the floor,
 //! unless an eviction raised it above the current time.
 //!
