@@ -1,24 +1,15 @@
-//! A small HTTP client.
+//! HTTP requests with short timeouts.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::{Method, Request, header};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use jeton_client::http::{HttpClient, HttpOptions, Method, Request, header};
 
-/// Timeout of a response.
-const TIMEOUT: Duration = Duration::from_secs(4);
-
-static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> = LazyLock::new(|| {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(Duration::from_millis(500)));
-    Client::builder(TokioExecutor::new()).build(connector)
+static CLIENT: LazyLock<HttpClient> = LazyLock::new(|| {
+    let (connect_timeout, timeout) = (Duration::from_millis(500), Some(Duration::from_secs(4)));
+    HttpClient::new(HttpOptions { connect_timeout, timeout, ..HttpOptions::default() })
 });
 
 /// Sends a GET; returns status and body.
@@ -42,10 +33,6 @@ async fn send(method: Method, url: &str, headers: &[(&str, String)], body: Bytes
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    let response = async {
-        let response = CLIENT.request(request.body(Full::new(body))?).await?;
-        let status = response.status().as_u16();
-        anyhow::Ok((status, response.into_body().collect().await?.to_bytes()))
-    };
-    tokio::time::timeout(TIMEOUT, response).await.context("no response in time")?
+    let response = CLIENT.send(request.body(body)?).await?;
+    Ok((response.status().as_u16(), response.into_body()))
 }

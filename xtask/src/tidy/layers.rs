@@ -55,7 +55,7 @@ const CRATES: &[Crate] = &[
     entry("testing/testkit", "helpers for tests: one random number generator", &[]),
     entry("testing/testbed", "PostgreSQL and MariaDB for tests: started, killed, paused, behind a breakable network", &[]),
     entry("testing/sim", "seeded simulator: the engine on a simulated disk and clock", &["crates/core", "crates/engine", "crates/wal"]),
-    entry("testing/chaos-bank", "a bank on three databases whose servers and databases are killed", &["crates/etx", "testing/testbed", "testing/testkit"]),
+    entry("testing/chaos-bank", "a bank on three databases whose servers and databases are killed", &["crates/client", "crates/etx", "testing/testbed", "testing/testkit"]),
     entry("testing/bench-rivals", "Jeton, Redis and PostgreSQL under the same load", &["crates/resp", "testing/testbed", "testing/testkit"]),
     entry("testing/attack", "attacks a server beside a well-behaved client", &["crates/resp", "testing/testbed", "testing/testkit"]),
     entry("testing/fuzz", "fuzz targets for every parser of untrusted bytes; a workspace of its own", &["crates/auth", "crates/clock", "crates/core", "crates/engine", "crates/etx", "crates/filter", "crates/procedures", "crates/resp", "crates/server", "crates/wal"]),
