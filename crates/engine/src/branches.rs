@@ -15,6 +15,7 @@ use jeton_core::{
 };
 
 use crate::engine::Engine;
+use crate::partition_log::{BlobStore, PartitionLog};
 use crate::request::{BranchRequest, Request};
 use crate::response::{BranchResponse, CommittedCount, EngineError, Response};
 
@@ -52,7 +53,7 @@ pub struct PreparedBranchInfo {
     pub additions: Vec<Addition>,
 }
 
-impl Engine {
+impl<L: PartitionLog + BlobStore> Engine<L> {
     /// Prepares additions durably: they can commit whatever other writes do to the counters. After an error
     /// some parts may be prepared: the caller must abort the branch.
     pub async fn prepare_branch(
@@ -127,11 +128,11 @@ impl Engine {
         Ok(result)
     }
 
-    /// All prepared branches, also those of which only some parts are prepared.
+    /// All prepared branches of its partitions, also those of which only some parts are prepared.
     pub async fn prepared_branches(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
         let request = |partition| Request::PreparedBranches { partition };
         let mut found: BTreeMap<BranchName, PreparedBranchInfo> = BTreeMap::new();
-        for response in self.submit_prehashed(PartitionId::all().map(request).collect()).await {
+        for response in self.submit_prehashed(self.partitions.clone().map(PartitionId).map(request).collect()).await {
             let prepared = match response {
                 Response::PreparedBranches(prepared) => prepared,
                 Response::Applied(Err(refusal)) => return Err(refusal),
