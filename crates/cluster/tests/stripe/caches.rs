@@ -1,7 +1,8 @@
 //! The directory of a node: a cache of the stripe.
 
 use jeton_cluster::{OpenError, StripeLog};
-use jeton_engine::{OperationOutcome, Options, RecoveryError};
+use futures_executor::block_on;
+use jeton_engine::{Ask, BlobStore, EngineError, OperationOutcome, Options, RecoveryError, Response};
 use jeton_register::memory::MemoryRegisters;
 use tempfile::TempDir;
 
@@ -9,19 +10,28 @@ use super::node::{Node, STRIPE, open_log, partitions};
 
 /// Checkpoints after few operations.
 fn small(options: &mut Options) {
-    *options = Options { recent_ids: 64, log_bytes: 1 << 12, ..options.clone() };
+    *options = Options { recent_ids: 1024, log_bytes: 64 << 10, ..options.clone() };
 }
 
-/// A node that has counted to 1,000 with checkpoints.
-fn counted(registers: &MemoryRegisters) -> Node<MemoryRegisters> {
+/// A node that has counted until all of its stores have checkpoints, and what it has counted.
+fn counted(registers: &MemoryRegisters) -> (Node<MemoryRegisters>, i64) {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::open_in(folder, registers.clone(), 1, small).with_table();
     let cells = node.cells(10);
-    for number in 0..1_000 {
-        node.apply(&node.addition(&cells[number as usize % 10], number)).unwrap();
+    let (mut number, mut count) = (0, 0);
+    while node.log.get_blob("filters").unwrap().is_none() {
+        let asks = (number..number + 500).map(|n| Ask::Apply(node.addition(&cells[n as usize % 10], n)));
+        for response in block_on(node.engine.submit_batch(asks.collect())) {
+            match response {
+                Response::Applied(Ok(_)) => count += 1,
+                Response::Applied(Err(EngineError::Busy(_))) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        number += 500;
     }
-    futures_executor::block_on(node.engine.stored()).unwrap();
-    node
+    block_on(node.engine.stored()).unwrap();
+    (node, count)
 }
 
 /// Closes the node, and keeps its directory.
@@ -33,27 +43,27 @@ fn close(node: Node<MemoryRegisters>) -> TempDir {
 #[test]
 fn a_restart_replays_what_the_directory_lacks() {
     let registers = MemoryRegisters::new();
-    let node = counted(&registers);
-    let (cells, operation) = (node.cells(10), node.addition(&node.cells(1)[0], 5_000));
+    let (node, count) = counted(&registers);
+    let (cells, operation) = (node.cells(10), node.addition(&node.cells(1)[0], 1 << 40));
     let first = node.apply(&operation).unwrap();
     let OperationOutcome::Fresh(first) = first else { panic!("{first:?}") };
     let folder = close(node);
     let empty = Node::open(registers.clone(), 2);
     let (from_empty, total) = (empty.engine.stats().replayed_entries, empty.total(&cells));
-    assert_eq!(total, 1_001);
+    assert_eq!(total, count + 1);
     // Meanwhile another node was the owner.
-    empty.apply(&empty.addition(&cells[0], 6_000)).unwrap();
+    empty.apply(&empty.addition(&cells[0], 1 << 41)).unwrap();
     let node = Node::open_in(folder, registers, 1, small);
     let replayed = node.engine.stats().replayed_entries;
     assert!(replayed < from_empty, "{replayed} of {from_empty} entries");
-    assert_eq!(node.total(&cells), 1_002);
+    assert_eq!(node.total(&cells), count + 2);
     assert_eq!(node.apply(&operation), Ok(OperationOutcome::Replayed(first)));
 }
 
 #[test]
 fn a_directory_of_another_stripe_or_deployment_is_refused() {
     let registers = MemoryRegisters::new();
-    let folder = close(counted(&registers));
+    let folder = close(counted(&registers).0);
     let opened = open_log(MemoryRegisters::new(), 9, folder.path()).map(drop);
     assert!(matches!(opened, Err(OpenError::Foreign(_))), "{opened:?}");
     let log: std::sync::Arc<StripeLog<_>> = open_log(registers.clone(), 1, folder.path()).unwrap();
@@ -66,8 +76,8 @@ fn a_directory_of_another_stripe_or_deployment_is_refused() {
 #[test]
 fn a_log_that_lost_its_end_is_not_opened() {
     let registers = MemoryRegisters::new();
-    let folder = close(counted(&registers));
-    let older = super::node::prefix(&registers, 500);
+    let folder = close(counted(&registers).0);
+    let older = super::node::first_half(&registers);
     let log = open_log(older, 1, folder.path()).unwrap();
     let options = Options { shards: 1, partitions: partitions(), ..Options::default() };
     let opened = jeton_engine::Engine::open_on(log, folder.path(), options);

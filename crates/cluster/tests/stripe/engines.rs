@@ -115,7 +115,7 @@ fn the_largest_operations_fit_into_frames() {
     let mut waiting = Vec::new();
     for number in 0..20 {
         let changes = columns.clone().map(|column| {
-            let column = Column::parse(column.to_string().as_bytes()).unwrap();
+            let column = Column::parse(format!("f:{column}").as_bytes()).unwrap();
             let cell = node.engine.cell(&table, &cell.row_and_column().0, &column).unwrap();
             (cell, Change::Put(vec![7; limits::CELL_BYTES_MAX].into()))
         });

@@ -90,12 +90,12 @@ pub fn partitions() -> std::ops::Range<u16> {
     64..128
 }
 
-/// The same registers with only the first frames of the stripe.
-pub fn prefix(registers: &MemoryRegisters, frames: usize) -> MemoryRegisters {
+/// The same registers with only the first half of the frames.
+pub fn first_half(registers: &MemoryRegisters) -> MemoryRegisters {
     let copy = MemoryRegisters::new();
     for log in [LogId::DEPLOYMENT, LogId { kind: LogKind::Deployment, id: 2 }, LogId::stripe(STRIPE)] {
         let extent = block_on(registers.extent(log)).unwrap();
-        let limit = if log == LogId::stripe(STRIPE) { frames } else { usize::MAX };
+        let limit = if log == LogId::stripe(STRIPE) { extent.last.0 as usize / 2 } else { usize::MAX };
         let mut batch = Batch::new();
         let mut next = extent.trimmed.next();
         while next <= extent.last && batch.len() < limit {
