@@ -154,7 +154,9 @@ impl<T> Writer<T> {
                 self.next = flight.slot;
                 Progress::Again
             }
-            Err(Error::Unknown(_) | Error::Unavailable(_) | Error::Busy(_) | Error::Full(_)) => Progress::Again,
+            Err(Error::Unknown(_) | Error::Unavailable(_) | Error::Busy(_) | Error::Full(_)) => {
+                Progress::Again
+            }
             // The registers accept nothing more from this node.
             Err(_) => self.depose(),
         }

@@ -132,7 +132,9 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     pub async fn prepared_branches(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
         let request = |partition| Request::PreparedBranches { partition };
         let mut found: BTreeMap<BranchName, PreparedBranchInfo> = BTreeMap::new();
-        for response in self.submit_prehashed(self.partitions.clone().map(PartitionId).map(request).collect()).await {
+        for response in
+            self.submit_prehashed(self.partitions.clone().map(PartitionId).map(request).collect()).await
+        {
             let prepared = match response {
                 Response::PreparedBranches(prepared) => prepared,
                 Response::Applied(Err(refusal)) => return Err(refusal),

@@ -376,7 +376,10 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     }
 
     /// The value of a cell. It is durable, except in a relaxed table.
-    pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<L> {
+    pub fn get(
+        &self,
+        cell: Cell,
+    ) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<L> {
         let response = self.send(Request::Read { cell });
         async move {
             match response?.await.map_err(|_| EngineError::Closed)? {

@@ -47,7 +47,9 @@ pub use engine::{Engine, OpenError, TablesView};
 pub use filter_store::{FilterVersion, StoredFilters};
 pub use options::Options;
 pub use partition_log::{AppendError, BlobStore, EntryLocation, PartitionLog};
-pub use recovery::{CATALOG, LoadedState, Recovered, RecoveryError, Replayed, STORE, STORE_VERSION, find, replay_log};
+pub use recovery::{
+    CATALOG, LoadedState, Recovered, RecoveryError, Replayed, STORE, STORE_VERSION, find, replay_log,
+};
 pub use request::{BranchRequest, Request};
 pub use response::{Ask, BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
 pub use shard::{FrozenIds, FrozenValues, Shard, Slots, Stores};

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jeton_core::{Catalog, TableId, Timestamp, mutated};
-use jeton_wal::disk::Disk;
 use jeton_wal::Error as LogError;
+use jeton_wal::disk::Disk;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, StoreTime};

@@ -15,8 +15,8 @@ use jeton_engine::{AppendError, BlobStore, EntryLocation, PartitionLog};
 use jeton_wal::blobs::{self, BlobError};
 use jeton_wal::disk::{Disk, FaultDisk};
 use jeton_wal::{
-    Batch, Blob, Error, Extent, FrameNumber, Journal, Limits, LogId, OpenError, Options,
-    PendingFlush, Reservation, Slot,
+    Batch, Blob, Error, Extent, FrameNumber, Journal, Limits, LogId, OpenError, Options, PendingFlush,
+    Reservation, Slot,
 };
 
 /// Entries of a partition with their slots.

@@ -1,7 +1,7 @@
 //! The directory of a node: a cache of the stripe.
 
-use jeton_cluster::{OpenError, StripeLog};
 use futures_executor::block_on;
+use jeton_cluster::{OpenError, StripeLog};
 use jeton_engine::{Ask, BlobStore, EngineError, OperationOutcome, Options, RecoveryError, Response};
 use jeton_register::memory::MemoryRegisters;
 use tempfile::TempDir;

@@ -65,7 +65,11 @@ fn an_idle_owner_notices_a_new_owner_by_a_proof() {
     let second = Node::open(registers, 2);
     assert_eq!(block_on(first.log.prove()), Err(AppendError::Deposed));
     let cell = first.cells(1).remove(0);
-    assert_eq!(first.apply(&first.addition(&cell, 1)), Err(EngineError::Moved), "refused before it is decided");
+    assert_eq!(
+        first.apply(&first.addition(&cell, 1)),
+        Err(EngineError::Moved),
+        "refused before it is decided"
+    );
     assert_eq!(block_on(second.log.prove()), Ok(()));
 }
 

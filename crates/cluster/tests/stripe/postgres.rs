@@ -38,8 +38,7 @@ fn retries_at_the_next_owner_count_once() {
 }
 
 async fn create_database(postgres: &Postgres, name: &str) {
-    let (client, connection) =
-        tokio_postgres::connect(&postgres.url(), tokio_postgres::NoTls).await.unwrap();
+    let (client, connection) = tokio_postgres::connect(&postgres.url(), tokio_postgres::NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
     client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
     drop(client);
@@ -89,7 +88,9 @@ fn take_over(cut: Cut, proxy: &Proxy, registers: PostgresRegisters, open: impl F
     proxy.release();
     for (result, outcome) in results[50..].iter().zip(in_flight) {
         match (block_on(outcome), result) {
-            (Ok(OperationOutcome::Fresh(mine)), OperationOutcome::Replayed(theirs)) => assert_eq!(&mine, theirs),
+            (Ok(OperationOutcome::Fresh(mine)), OperationOutcome::Replayed(theirs)) => {
+                assert_eq!(&mine, theirs)
+            }
             (Err(EngineError::Closed), _) => {}
             other => panic!("{cut:?}: {other:?}"),
         }

@@ -150,6 +150,11 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 }
 
-fn damaged(location: EntryLocation, id: PartitionId, slot: u64, error: &dyn std::fmt::Display) -> RecoveryError {
+fn damaged(
+    location: EntryLocation,
+    id: PartitionId,
+    slot: u64,
+    error: &dyn std::fmt::Display,
+) -> RecoveryError {
     RecoveryError::Damaged(format!("{location}: entry {slot} of partition {}: {error}", id.0))
 }
