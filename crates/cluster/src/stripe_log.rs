@@ -295,10 +295,14 @@ impl<R: Registers> WriterThread<R> {
             let result = block_on(write(&*self.registers, self.log, slot, &value));
             match self.writer.written(result) {
                 Progress::Durable(tickets) => {
-                    tickets.into_iter().for_each(Ticket::complete);
                     pause = PAUSE_MIN;
-                    if self.writer.has_ended() {
-                        return self.end.set(|end| end.deposed = true);
+                    let ended = self.writer.has_ended();
+                    if ended {
+                        self.end.set(|end| end.deposed = true);
+                    }
+                    tickets.into_iter().for_each(Ticket::complete);
+                    if ended {
+                        return;
                     }
                 }
                 Progress::Again if self.end.await_closing(pause) => return,
