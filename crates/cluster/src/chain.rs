@@ -5,7 +5,7 @@ use jeton_register::{Error as RegisterError, LogId, Registers};
 use jeton_wal::Slot;
 
 use crate::deployment::Stripe;
-use crate::frame::{Body, Frame, NodeId, Owner, hash};
+use crate::frame::{Body, Frame, Owner, hash};
 
 /// Frames per read.
 const READ_FRAMES_MAX: usize = 256;
@@ -30,7 +30,6 @@ pub struct Chain {
     before: u128,
     owner: Option<Owner>,
     term: Slot,
-    yielded: Option<NodeId>,
     catalog: u64,
     /// The last slot of each partition of the stripe.
     partitions: Vec<Slot>,
@@ -40,16 +39,7 @@ impl Chain {
     /// Before the first frame. `origin` takes the place of the hash of the frame before it.
     pub(crate) fn new(stripe: Stripe, origin: u128) -> Self {
         let partitions = vec![Slot::ZERO; stripe.partitions.len()];
-        Self {
-            stripe,
-            next: Slot(1),
-            before: origin,
-            owner: None,
-            term: Slot::ZERO,
-            yielded: None,
-            catalog: 0,
-            partitions,
-        }
+        Self { stripe, next: Slot(1), before: origin, owner: None, term: Slot::ZERO, catalog: 0, partitions }
     }
 
     pub fn log(&self) -> LogId {
@@ -72,12 +62,7 @@ impl Chain {
 
     /// The node that claimed last, unless it has yielded.
     pub fn owner(&self) -> Option<Owner> {
-        self.owner.filter(|_| self.yielded.is_none())
-    }
-
-    /// The node that the last owner proposed when it yielded.
-    pub fn successor(&self) -> Option<NodeId> {
-        self.yielded
+        self.owner
     }
 
     /// The highest version of the catalogue that a frame names.
@@ -95,10 +80,8 @@ impl Chain {
     pub fn accept<'a>(&mut self, slot: Slot, bytes: &'a [u8]) -> Result<Frame<'a>, ChainError> {
         let frame = self.check(slot, bytes)?;
         match frame.body {
-            Body::Claim(owner) => {
-                (self.owner, self.term, self.yielded) = (Some(owner), slot, None);
-            }
-            Body::Yield { to } => self.yielded = Some(to),
+            Body::Claim(owner) => (self.owner, self.term) = (Some(owner), slot),
+            Body::Yield { .. } => self.owner = None,
             Body::Entries(entries) => {
                 for (partition, slot, _) in entries.iter() {
                     self.partitions[usize::from(partition.0 - self.stripe.partitions.start)] = slot;
@@ -130,7 +113,7 @@ impl Chain {
             let term = frame.head.term;
             return if term == slot { Ok(frame) } else { Err(damaged(format!("a claim of term {term}"))) };
         }
-        if frame.head.term != self.term || self.owner().is_none() {
+        if frame.head.term != self.term || self.owner.is_none() {
             return Err(damaged(format!("a frame of term {} in term {}", frame.head.term, self.term)));
         }
         if let Body::Entries(entries) = frame.body {
@@ -169,5 +152,68 @@ impl Chain {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::frame::{Entries, Head, NodeId, encode_entry};
+
+    fn chain() -> Chain {
+        Chain::new(Stripe { number: 3, partitions: 8..16 }, 7)
+    }
+
+    /// A frame that follows the chain, but for what `change` does.
+    fn frame(chain: &Chain, body: Body<'_>, change: impl FnOnce(&mut Head)) -> Vec<u8> {
+        let term = if matches!(body, Body::Claim(_)) { chain.next } else { chain.term };
+        let mut head = Head { term, catalog: 0, millis: 0, before: chain.before };
+        change(&mut head);
+        Frame { head, body }.encode()
+    }
+
+    fn entries(of: &[(u16, u64)]) -> Vec<u8> {
+        let mut body = Vec::new();
+        of.iter().for_each(|(id, slot)| encode_entry(PartitionId(*id), Slot(*slot), b"x", &mut body));
+        body
+    }
+
+    #[test]
+    fn a_frame_that_does_not_follow_is_damage_in_its_slot() {
+        let mut owned = chain();
+        let claim = Body::Claim(Owner { node: NodeId(1), incarnation: 1 });
+        let bytes = frame(&owned, claim, |_| {});
+        owned.accept(Slot(1), &bytes).unwrap();
+        for good in [&[(8, 1), (15, 1), (8, 2)][..], &[(15, 2)]] {
+            let body = entries(good);
+            let bytes = frame(&owned, Body::Entries(Entries::check(&body).unwrap()), |_| {});
+            owned.accept(owned.next, &bytes).unwrap();
+        }
+        assert_eq!((owned.last_slot(PartitionId(8)), owned.last_slot(PartitionId(7))), (Slot(2), Slot::ZERO));
+        let mut yielded = owned.clone();
+        let bytes = frame(&owned, Body::Yield { to: NodeId(2) }, |_| {});
+        yielded.accept(Slot(4), &bytes).unwrap();
+
+        let bodies = [&[(8, 2)][..], &[(8, 4)], &[(8, 3), (8, 3)], &[(7, 1)], &[(16, 1)]].map(entries);
+        let mut bad: Vec<(&Chain, u64, Vec<u8>)> = vec![
+            (&owned, 5, frame(&owned, Body::Proof, |_| {})),
+            (&owned, 4, frame(&owned, Body::Proof, |head| head.before += 1)),
+            (&owned, 4, frame(&owned, Body::Proof, |head| head.term = Slot(2))),
+            (&owned, 4, frame(&owned, claim, |head| head.term = Slot(1))),
+            (&owned, 4, b"garbage".to_vec()),
+            (&yielded, 5, frame(&yielded, Body::Proof, |_| {})),
+        ];
+        let of_entries = |body| frame(&owned, Body::Entries(Entries::check(body).unwrap()), |_| {});
+        bad.extend(bodies.iter().map(|body| (&owned, 4, of_entries(body))));
+        for (before, number, bytes) in bad {
+            let mut chain = before.clone();
+            let error = chain.accept(Slot(number), &bytes).unwrap_err();
+            assert!(matches!(error, ChainError::Damaged { slot, .. } if slot.0 == number), "{error}");
+            assert!(error.to_string().contains("of stripe/3"), "{error}");
+            assert_eq!(chain, *before, "{error}");
+        }
+        let empty = chain();
+        assert!(chain().accept(Slot(1), &frame(&empty, Body::Proof, |_| {})).is_err(), "without an owner");
     }
 }

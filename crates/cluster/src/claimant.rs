@@ -85,3 +85,43 @@ impl Claimant {
         Ok(ClaimProgress::Claimed(self.chain))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::{Deployment, NodeId};
+
+    /// What the claimant does if its first slot has this frame; the chain has a claim of node 1.
+    fn found(body: Body<'_>) -> &'static str {
+        let deployment = Deployment::new(1, [0; 16], [0; 16]).unwrap();
+        let owner = |node| Owner { node: NodeId(node), incarnation: 1 };
+        let mut claimant = Claimant::new(deployment.chain(deployment.stripe(0).unwrap()), owner(1));
+        claimant.write(0);
+        let Ok(ClaimProgress::Claimed(chain)) = claimant.written(Ok(WriteResult::Fresh)) else { panic!() };
+        let head = Head { term: Slot(1), catalog: 0, millis: 0, before: chain.before() };
+        let term = if matches!(body, Body::Claim(_)) { Slot(2) } else { Slot(1) };
+        let taken = Frame { head: Head { term, ..head }, body }.encode();
+        let mut claimant = Claimant::new(chain, owner(2));
+        assert_eq!(claimant.write(0).0, Slot(2));
+        match claimant.written(Ok(WriteResult::Taken(taken.into()))).unwrap() {
+            ClaimProgress::Again(mut claimant) => {
+                assert_eq!(claimant.write(0).0, Slot(3));
+                "again"
+            }
+            ClaimProgress::GaveUp(_) => "gave up",
+            ClaimProgress::Claimed(_) => "claimed",
+        }
+    }
+
+    #[test]
+    fn a_claimant_gives_up_if_there_is_an_owner() {
+        let claim = |node, incarnation| Body::Claim(Owner { node: NodeId(node), incarnation });
+        assert_eq!(found(Body::Proof), "gave up");
+        assert_eq!(found(claim(3, 1)), "gave up");
+        assert_eq!(found(claim(1, 2)), "gave up");
+        // A late write of this node before it was started again.
+        assert_eq!(found(claim(2, 9)), "again");
+        assert_eq!(found(Body::Yield { to: NodeId(3) }), "again");
+    }
+}

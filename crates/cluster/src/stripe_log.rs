@@ -2,9 +2,9 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -84,31 +84,21 @@ struct Ticket {
 /// Why the log ends.
 #[derive(Default)]
 struct End {
-    state: Mutex<EndState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct EndState {
-    deposed: bool,
-    closing: bool,
+    deposed: AtomicBool,
+    closing: AtomicBool,
 }
 
 impl End {
-    fn set(&self, change: impl FnOnce(&mut EndState)) {
-        change(&mut lock(&self.state));
-        self.changed.notify_all();
+    fn depose(&self) {
+        self.deposed.store(true, Ordering::Release);
     }
 
-    /// Waits until the log is closing, at most this long. Returns whether it is.
-    fn await_closing(&self, pause: Duration) -> bool {
-        let state = lock(&self.state);
-        let waited = self.changed.wait_timeout_while(state, pause, |state| !state.closing);
-        waited.unwrap_or_else(PoisonError::into_inner).0.closing
+    fn is_deposed(&self) -> bool {
+        self.deposed.load(Ordering::Acquire)
     }
 
     fn error(&self) -> AppendError {
-        if lock(&self.state).deposed {
+        if self.is_deposed() {
             return AppendError::Deposed;
         }
         LogError::Unknown("the log was closed before the batch was durable".into()).into()
@@ -189,7 +179,7 @@ impl<R: Registers> StripeLog<R> {
 
     /// Whether another node has taken the stripe over, or this one has yielded it.
     pub fn is_deposed(&self) -> bool {
-        lock(&self.end.state).deposed
+        self.end.is_deposed()
     }
 
     /// Proves that this node was the owner at some time after the call. Then a value that was durable here at
@@ -298,18 +288,21 @@ impl<R: Registers> WriterThread<R> {
                     pause = PAUSE_MIN;
                     let ended = self.writer.has_ended();
                     if ended {
-                        self.end.set(|end| end.deposed = true);
+                        self.end.depose();
                     }
                     tickets.into_iter().for_each(Ticket::complete);
                     if ended {
                         return;
                     }
                 }
-                Progress::Again if self.end.await_closing(pause) => return,
-                Progress::Again => pause = PAUSE_MAX.min(2 * pause),
+                Progress::Again if self.end.closing.load(Ordering::Relaxed) => return,
+                Progress::Again => {
+                    std::thread::sleep(pause);
+                    pause = PAUSE_MAX.min(2 * pause);
+                }
                 Progress::Deposed(tickets) => {
                     // Before the tickets are dropped.
-                    self.end.set(|end| end.deposed = true);
+                    self.end.depose();
                     return drop(tickets);
                 }
             }
@@ -402,15 +395,11 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
     }
 
     fn stop_waiting(&self) {
-        self.end.set(|end| end.closing = true);
+        self.end.closing.store(true, Ordering::Relaxed);
     }
 
     fn close(&self) {
-        self.stop_waiting();
-        drop(lock(&self.commands).take());
-        if let Some(thread) = lock(&self.thread).take() {
-            thread.join().expect("a thread that panics ends the process");
-        }
+        self.end();
     }
 }
 
@@ -451,12 +440,19 @@ impl<R: Registers> BlobStore for StripeLog<R> {
     }
 }
 
-impl<R> Drop for StripeLog<R> {
-    fn drop(&mut self) {
-        self.end.set(|end| end.closing = true);
+impl<R> StripeLog<R> {
+    /// Ends the thread, after its write in flight.
+    fn end(&self) {
+        self.end.closing.store(true, Ordering::Relaxed);
         drop(lock(&self.commands).take());
         if let Some(thread) = lock(&self.thread).take() {
             thread.join().expect("a thread that panics ends the process");
         }
+    }
+}
+
+impl<R> Drop for StripeLog<R> {
+    fn drop(&mut self) {
+        self.end();
     }
 }

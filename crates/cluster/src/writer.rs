@@ -179,3 +179,90 @@ impl<T> Writer<T> {
         Progress::Deposed(requests)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::{Deployment, encode_entry};
+
+    fn writer(value_bytes_max: usize) -> Writer<u32> {
+        let deployment = Deployment::new(1, [0; 16], [0; 16]).unwrap();
+        Writer::new(&deployment.chain(deployment.stripe(0).unwrap()), value_bytes_max)
+    }
+
+    fn entry() -> Vec<u8> {
+        let mut entry = Vec::new();
+        encode_entry(jeton_core::PartitionId(0), Slot(1), &[0; 40], &mut entry);
+        entry
+    }
+
+    fn kind(written: Option<(Slot, Bytes)>) -> &'static str {
+        let (_, bytes) = written.unwrap();
+        match Frame::decode(&bytes).unwrap().body {
+            Body::Entries(_) => "entries",
+            Body::Proof => "proof",
+            Body::Yield { .. } => "yield",
+            Body::Claim(_) => "claim",
+        }
+    }
+
+    #[test]
+    fn a_frame_takes_the_batches_that_fit() {
+        let mut writer = writer(HEAD_BYTES + 2 * entry().len());
+        (1..=5).for_each(|request| writer.append(entry(), request));
+        writer.append([entry(), entry(), entry()].concat(), 6);
+        let mut groups = Vec::new();
+        while let Some((slot, _)) = writer.write(0, 0) {
+            let Progress::Durable(group) = writer.written(Ok(WriteResult::Fresh)) else { panic!("{slot}") };
+            groups.push(group);
+        }
+        // The last one is larger than a frame of several batches.
+        assert_eq!(groups, [vec![1, 2], vec![3, 4], vec![5], vec![6]]);
+    }
+
+    #[test]
+    fn only_a_later_frame_proves_ownership() {
+        let mut writer = writer(1000);
+        writer.append(entry(), 1);
+        let first = writer.write(0, 0).unwrap();
+        assert_eq!(writer.prove(2), None);
+        assert_eq!(writer.written(Err(Error::Unknown(String::new()))), Progress::Again);
+        assert_eq!(writer.write(9, 9), Some(first.clone()), "the same bytes");
+        assert_eq!(writer.written(Ok(WriteResult::Taken(first.1))), Progress::Durable(vec![1]));
+        assert_eq!(kind(writer.write(0, 0)), "proof");
+        assert_eq!(writer.prove(3), None);
+        writer.append(entry(), 4);
+        assert_eq!(writer.written(Ok(WriteResult::Fresh)), Progress::Durable(vec![2]));
+        assert_eq!(kind(writer.write(0, 0)), "entries");
+        assert_eq!(writer.written(Ok(WriteResult::Fresh)), Progress::Durable(vec![3, 4]));
+        assert!(writer.is_idle());
+    }
+
+    #[test]
+    fn a_yield_is_the_last_frame() {
+        let mut writer = writer(1000);
+        writer.yield_to(NodeId(2), 1);
+        writer.append(entry(), 2);
+        assert_eq!(kind(writer.write(0, 0)), "entries");
+        assert_eq!(writer.written(Ok(WriteResult::Fresh)), Progress::Durable(vec![2]));
+        assert_eq!(kind(writer.write(0, 0)), "yield");
+        writer.append(entry(), 3);
+        assert_eq!(writer.written(Ok(WriteResult::Fresh)), Progress::Durable(vec![1]));
+        assert!(writer.has_ended() && writer.write(0, 0).is_none());
+    }
+
+    #[test]
+    fn a_taken_slot_ends_everything_that_waits() {
+        for result in [WriteResult::Taken(Bytes::from_static(b"other")), WriteResult::Trimmed] {
+            let mut writer = writer(HEAD_BYTES);
+            writer.append(entry(), 1);
+            writer.write(0, 0).unwrap();
+            writer.append(entry(), 2);
+            assert_eq!(writer.prove(3), None);
+            writer.yield_to(NodeId(2), 4);
+            assert_eq!(writer.written(Ok(result)), Progress::Deposed(vec![1, 2, 3, 4]));
+            assert!(writer.has_ended() && writer.write(0, 0).is_none());
+        }
+    }
+}
