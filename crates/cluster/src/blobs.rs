@@ -1,5 +1,5 @@
-//! The blobs of a stripe: the catalogue is in registers, for all nodes; the filters are in the directory, which
-//! is a cache.
+//! The blobs of a stripe: the catalogue is in registers, for all nodes; the filters are in the directory,
+//! which is a cache.
 
 use std::fs::File;
 use std::path::Path;

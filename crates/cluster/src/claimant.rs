@@ -10,8 +10,8 @@ use crate::frame::{Body, Frame, Head, Owner};
 
 /// A claim in progress.
 ///
-/// The chain must be read to its end when the claim begins. What is written after that shows that the owner is
-/// alive, or that another node was faster: then the claimant gives up.
+/// The chain must be read to its end when the claim begins. What is written after that shows that the owner
+/// is alive, or that another node was faster: then the claimant gives up.
 #[derive(Debug)]
 pub struct Claimant {
     chain: Chain,

@@ -1,7 +1,8 @@
 //! The frame: the value of a register of a stripe.
 //!
 //! ```text
-//! format u8 · kind u8 · term u64 · catalogue version u64 · milliseconds u64 · hash of the frame before u128 · body
+//! format u8 · kind u8 · term u64 · catalogue version u64 · milliseconds u64 · hash of the frame before u128
+//!     · body
 //! ```
 //!
 //! | kind | body |

@@ -5,9 +5,10 @@ use jeton_cluster::{NodeId, StripeLog};
 use jeton_core::{Change, Column, IdStatus, Operation, limits};
 use jeton_engine::{AppendError, EngineError, OperationOutcome, PartitionLog};
 use jeton_register::memory::{Faults, MemoryRegisters};
+use jeton_register::{LogId, Registers, Slot};
 use jeton_testkit::Rng;
 
-use super::node::{Node, partitions};
+use super::node::{Node, STRIPE, partitions};
 
 /// A node that owns the stripe, with a table.
 fn first(registers: &MemoryRegisters) -> Node<MemoryRegisters> {
@@ -113,34 +114,37 @@ fn requests_for_other_stripes_are_refused_as_moved() {
 fn the_largest_operations_fit_into_frames() {
     let registers = MemoryRegisters::new();
     let node = first(&registers);
-    let cell = node.cells(1).remove(0);
+    let cells = node.cells(1_000);
     let table = node.engine.table("t").unwrap();
-    let columns = 0..15_u32;
-    let mut waiting = Vec::new();
-    for number in 0..20 {
-        let changes = columns.clone().map(|column| {
+    let large = (0..20).map(|number| {
+        let changes = (0..15).map(|column| {
             let column = Column::parse(format!("f:{column}").as_bytes()).unwrap();
-            let cell = node.engine.cell(&table, &cell.row_and_column().0, &column).unwrap();
+            let cell = node.engine.cell(&table, &cells[0].row_and_column().0, &column).unwrap();
             (cell, Change::Put(vec![7; limits::CELL_BYTES_MAX].into()))
         });
-        let id = node.addition(&cell, number).id().cloned();
-        let operation = Operation::batch(id, changes.collect()).unwrap();
-        waiting.push(node.engine.apply(operation));
+        Operation::batch(node.addition(&cells[0], number).id().cloned(), changes.collect()).unwrap()
+    });
+    let small = cells.iter().zip(100..).map(|(cell, number)| node.addition(cell, number));
+    // All at once; beyond the limits they are refused as busy.
+    let mut waiting: Vec<Operation> = large.chain(small).collect();
+    while !waiting.is_empty() {
+        let sent: Vec<_> = waiting.iter().map(|one| node.engine.apply(one.clone())).collect();
+        let results: Vec<_> = sent.into_iter().map(block_on).collect();
+        let mut results = results.into_iter();
+        waiting.retain(|_| match results.next() {
+            Some(Ok(outcome)) => !matches!(outcome, OperationOutcome::Fresh(_)),
+            Some(Err(EngineError::Busy(_))) => true,
+            other => panic!("{other:?}"),
+        });
     }
-    for number in 100..5_000 {
-        waiting.push(node.engine.apply(node.addition(&node.cell(number), number)));
-    }
-    let mut applied = 0;
-    for outcome in waiting {
-        match block_on(outcome) {
-            Ok(_) => applied += 1,
-            Err(EngineError::Busy(_) | EngineError::Moved) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-    assert!(applied > 1000, "{applied}");
     drop(node);
-    Node::open(registers, 2);
+    let second = Node::open(registers.clone(), 2);
+    assert_eq!(second.total(&cells), 1_000);
+    let mut next = Slot(1);
+    while let Some((slot, frame)) = block_on(registers.read(LogId::stripe(STRIPE), next, 1)).unwrap().pop() {
+        assert!(frame.len() <= registers.limits().value_bytes_max, "slot {slot}: {} bytes", frame.len());
+        next = slot.next();
+    }
 }
 
 /// Engines take the stripe from one another while requests of the registers are refused, lost and late.
