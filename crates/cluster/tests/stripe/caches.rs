@@ -1,5 +1,8 @@
 //! The directory of a node: a cache of the stripe.
 
+use std::future::Future;
+use std::task::{Context, Waker};
+
 use futures_executor::block_on;
 use jeton_cluster::{OpenError, StripeLog};
 use jeton_engine::{Ask, BlobStore, EngineError, OperationOutcome, Options, RecoveryError, Response};
@@ -84,4 +87,35 @@ fn a_log_that_lost_its_end_is_not_opened() {
     let error = opened.map(drop).unwrap_err();
     let ahead = matches!(&error, jeton_engine::OpenError::Recovery(RecoveryError::Ahead { .. }));
     assert!(ahead, "stripe {STRIPE}: {error}");
+}
+
+/// A checkpoint is frozen after the batch, and before the node learns that it is deposed.
+#[test]
+fn a_deposed_batch_is_in_no_checkpoint() {
+    let registers = MemoryRegisters::new();
+    let set = |options: &mut Options| options.recent_ids = 64;
+    let first = Node::open_in(tempfile::tempdir().unwrap(), registers.clone(), 1, set).with_table();
+    let (cells, second) = (first.cells(2), Node::open(registers.clone(), 2));
+    // Entries in the places of the lost ones.
+    (0..100).for_each(|number| drop(second.apply(&second.addition(&cells[0], number)).unwrap()));
+
+    registers.hold();
+    let lost: Vec<_> = (100..200).map(|number| first.addition(&cells[0], number)).collect();
+    let outcomes = first.engine.submit_batch(lost.iter().cloned().map(Ask::Apply).collect());
+    let mut stored = Box::pin(first.engine.stored());
+    assert!(stored.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // The shard has begun the checkpoints.
+    for _ in 0..10 {
+        assert_eq!(block_on(first.engine.get(cells[1].clone())), Ok(None));
+    }
+    registers.release_all();
+    let closed = Response::Applied(Err(EngineError::Closed));
+    assert_eq!(block_on(outcomes), vec![closed; 100]);
+    assert_eq!(block_on(stored), Err(EngineError::Closed));
+    let again = Node::open_in(close(first), registers, 1, set);
+    assert_eq!(again.total(&cells), 100);
+    for operation in lost {
+        let outcome = again.apply(&operation);
+        assert!(matches!(outcome, Ok(OperationOutcome::Fresh(_))), "{outcome:?}");
+    }
 }
