@@ -42,7 +42,7 @@ fn python() -> Result<()> {
 
 /// Checks that the tests detect every planted mutation, in the simulator and on real databases.
 fn mutations() -> Result<()> {
-    let features = "jeton-sim/mutations,jeton-participants/mutations";
+    let features = "jeton-cluster/mutations,jeton-participants/mutations,jeton-sim/mutations";
     run(&mut cargo(&["test", "--workspace", "--features", features, "--test", "mutations"]))
 }
 

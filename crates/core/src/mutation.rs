@@ -1,9 +1,9 @@
-//! Mutations: deliberate bugs that show that the checkers of the simulator can fail. Compiled only with the
+//! Mutations: deliberate bugs that show that the checkers of the simulators can fail. Compiled only with the
 //! feature `mutations`.
 //!
-//! `if mutated!(Name)` marks the place of a bug, in this crate, `wal` and `engine`. Without the feature the
-//! macro is `false`, so the bug is not in the program. At most one bug is active, in the thread that selected
-//! it. The simulator lists what each bug breaks and which checker must detect it.
+//! `if mutated!(Name)` marks the place of a bug, in this crate, `wal`, `engine` and `cluster`. Without the
+//! feature the macro is `false`, so the bug is not in the program. At most one bug is active, in the thread
+//! that selected it. The simulators list what each bug breaks and which checker must detect it.
 
 use std::cell::Cell;
 
@@ -45,6 +45,15 @@ pub enum Mutation {
     NoTombstones,
     SettleTwice,
     BranchesNotStored,
+    OwnerIgnoresTaken,
+    UnknownIsFailure,
+    UnknownIsSuccess,
+    RetryWithOtherBytes,
+    RetryAtNextSlot,
+    ClaimWithoutReadingToEnd,
+    TwoClaimsOneTerm,
+    ChainNotChecked,
+    ReadWithoutProof,
 }
 
 std::thread_local! {

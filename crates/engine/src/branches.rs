@@ -17,6 +17,7 @@ use jeton_core::{
 
 use crate::creation_quota::CreationQuota;
 use crate::engine::Engine;
+use crate::partition_log::{BlobStore, PartitionLog};
 use crate::request::{BranchRequest, Request};
 use crate::response::{BranchResponse, CommittedCount, EngineError, Response};
 
@@ -54,7 +55,7 @@ pub struct PreparedBranchInfo {
     pub additions: Vec<Addition>,
 }
 
-impl Engine {
+impl<L: PartitionLog + BlobStore> Engine<L> {
     /// Prepares additions durably: they can commit whatever other writes do to the counters. After an error
     /// some parts may be prepared: the caller must abort the branch. `quota` is charged for the cells that
     /// its commit would create.
@@ -132,11 +133,13 @@ impl Engine {
         Ok(result)
     }
 
-    /// All prepared branches, also those of which only some parts are prepared.
+    /// All prepared branches of its partitions, also those of which only some parts are prepared.
     pub async fn prepared_branches(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
         let request = |partition| Request::PreparedBranches { partition };
         let mut found: BTreeMap<BranchName, PreparedBranchInfo> = BTreeMap::new();
-        for response in self.submit_prehashed(PartitionId::all().map(request).collect()).await {
+        for response in
+            self.submit_prehashed(self.partitions.clone().map(PartitionId).map(request).collect()).await
+        {
             let prepared = match response {
                 Response::PreparedBranches(prepared) => prepared,
                 Response::Applied(Err(refusal)) => return Err(refusal),

@@ -12,6 +12,7 @@
 // Long file: the public API of the engine with its start and stop sequence.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
@@ -38,6 +39,7 @@ use crate::ids::IdIndex;
 use crate::lock::lock;
 use crate::maintenance::Maintenance;
 use crate::options::Options;
+use crate::partition_log::{BlobStore, PartitionLog};
 use crate::pending::REQUESTS_MAX;
 use crate::recovery::{self, Recovered, RecoveryError};
 use crate::request::Request;
@@ -101,16 +103,20 @@ const QUEUED_REQUESTS_MAX: usize = 1 << 16;
 const BUSY: EngineError = EngineError::Busy("too many requests are waiting");
 
 /// An open store. Dropping it or calling [`Engine::close`] closes it.
-pub struct Engine {
-    pub(crate) log: Arc<Wal<RealDisk>>,
+///
+/// Its log is a [`Wal`] in the directory of the store. With a log elsewhere the directory is a cache: the
+/// engine can be opened in an empty one.
+pub struct Engine<L: PartitionLog + BlobStore = Wal<RealDisk>> {
+    pub(crate) log: Arc<L>,
     pub(crate) disk: Arc<RealDisk>,
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
     pub(crate) trim_block: TrimBlock,
-    pub(crate) tables: Arc<Tables<Wal<RealDisk>>>,
+    pub(crate) tables: Arc<Tables<L>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
     pub(crate) secret: Secret,
+    pub(crate) partitions: Range<u16>,
     /// Empty once the engine is closed.
     shards: ArcSwap<Vec<ShardHandle>>,
     /// Locked while a table is deleted.
@@ -134,7 +140,17 @@ impl Engine {
         let mut log_options = jeton_wal::Options::default();
         log_options.segment_bytes = options.segment_bytes;
         // Takes the lock of the directory, so it comes before everything else.
-        let log = Arc::new(Wal::open(disk.clone(), log_options)?);
+        let log = Arc::new(Wal::open(disk, log_options)?);
+        Self::open_on(log, folder, options)
+    }
+}
+
+impl<L: PartitionLog + BlobStore> Engine<L> {
+    /// Opens a store with this log; the id index and the values are in the directory. The caller holds the
+    /// lock of the directory.
+    pub fn open_on(log: Arc<L>, folder: &Path, options: Options) -> Result<Self, OpenError> {
+        options.check().map_err(OpenError::Options)?;
+        let disk = RealDisk::new(folder).map_err(system(format!("cannot use {}", folder.display())))?;
         let disk = Arc::new(disk);
         let (ids, note) = IdIndex::open(disk.clone(), "ids")?;
         let values = LsmValues::open(&folder.join("values"), &options.lsm)?;
@@ -166,6 +182,7 @@ impl Engine {
             time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
+            partitions: options.partitions.clone(),
             shards: ArcSwap::default(),
             deleting: Mutex::default(),
             stop: Mutex::default(),
@@ -183,7 +200,7 @@ impl Engine {
     fn start(
         &self,
         shards: Vec<Shard<LsmValues, RealDisk>>,
-        checkpointer: Checkpointer<Wal<RealDisk>, LsmValues, RealDisk>,
+        checkpointer: Checkpointer<L, LsmValues, RealDisk>,
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
@@ -263,7 +280,7 @@ impl Engine {
         drop(lock(&self.stop).take());
         self.shards.store(Arc::default());
         // After `health.close()`: a dropped batch is an error in a shard that is not closing.
-        self.log.stop_waiting_for_space();
+        self.log.stop_waiting();
         self.tasks.join();
         // Locked until all have ended: a concurrent close must not close the log before that.
         for thread in lock(&self.threads).drain(..) {
@@ -356,7 +373,7 @@ impl Engine {
     pub fn apply(
         &self,
         operation: Operation,
-    ) -> impl Future<Output = Result<OperationOutcome, EngineError>> + Send + use<> {
+    ) -> impl Future<Output = Result<OperationOutcome, EngineError>> + Send + use<L> {
         let response = self.send(self.to_request(Ask::Apply(operation)));
         async move {
             match response?.await.map_err(|_| EngineError::Closed)? {
@@ -367,7 +384,10 @@ impl Engine {
     }
 
     /// The value of a cell. It is durable, except in a relaxed table.
-    pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<> {
+    pub fn get(
+        &self,
+        cell: Cell,
+    ) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<L> {
         let response = self.send(Request::Read { cell });
         async move {
             match response?.await.map_err(|_| EngineError::Closed)? {
@@ -403,7 +423,7 @@ impl Engine {
     ///
     /// A batch costs a fraction of the same requests one by one. A request that cannot be queued gets an
     /// error as its response, and the others are executed.
-    pub fn submit_batch(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+    pub fn submit_batch(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<L> {
         self.submit_prehashed(asks.into_iter().map(|ask| self.to_request(ask)).collect())
     }
 
@@ -411,7 +431,7 @@ impl Engine {
     pub fn submit_prehashed(
         &self,
         requests: Vec<Request>,
-    ) -> impl Future<Output = Vec<Response>> + Send + use<> {
+    ) -> impl Future<Output = Vec<Response>> + Send + use<L> {
         let shards = self.shards.load_full();
         let total = requests.len();
         let error = |error| Response::Applied(Err(error));
@@ -584,7 +604,7 @@ fn unsent(error: mpsc::error::TrySendError<Message>) -> EngineError {
     }
 }
 
-impl Drop for Engine {
+impl<L: PartitionLog + BlobStore> Drop for Engine<L> {
     fn drop(&mut self) {
         self.close();
     }

@@ -47,8 +47,10 @@ pub use engine::{Engine, OpenError, TablesView};
 pub use filter_store::{FilterVersion, StoredFilters};
 pub use memory_limit::memory_fraction;
 pub use options::Options;
-pub use partition_log::{BlobStore, PartitionLog};
-pub use recovery::{LoadedState, Recovered, RecoveryError, Replayed, find, replay_log};
+pub use partition_log::{AppendError, BlobStore, EntryLocation, PartitionLog};
+pub use recovery::{
+    CATALOG, LoadedState, Recovered, RecoveryError, Replayed, STORE, STORE_VERSION, find, replay_log,
+};
 pub use request::{BranchRequest, Request};
 pub use response::{Ask, BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
 pub use shard::{FrozenIds, FrozenValues, Shard, Slots, Stores};

@@ -1,5 +1,6 @@
 //! Engine options, each with a limit.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::memory_limit;
@@ -7,6 +8,8 @@ use crate::values::LsmOptions;
 
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The partitions of the engine. Requests for others are refused as [`Moved`](crate::EngineError::Moved).
+    pub partitions: Range<u16>,
     /// Number of shards. More than there are idle processors gains nothing.
     pub shards: usize,
     /// Runtime that runs the shards as tasks; without one each shard has a thread. As tasks they need no
@@ -48,6 +51,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            partitions: 0..jeton_core::limits::PARTITIONS,
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)),
             runtime: None,
             memory_max: memory_limit::default_memory_max(),
@@ -76,6 +80,10 @@ impl Options {
 
     pub fn check(&self) -> Result<(), String> {
         let limits = [
+            (
+                !self.partitions.is_empty() && self.partitions.end <= jeton_core::limits::PARTITIONS,
+                "partitions must be at least one of the 256",
+            ),
             (
                 (1..=usize::from(jeton_core::limits::PARTITIONS)).contains(&self.shards),
                 "shards must be between 1 and 256",

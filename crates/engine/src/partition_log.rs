@@ -8,27 +8,58 @@ use jeton_core::PartitionId;
 use jeton_wal::disk::Disk;
 use jeton_wal::{Batch, Blob, Error, Extent, Limits, Location, LogId, Reservation, Slot, Wal};
 
+/// Why a log does not accept a batch, or why a batch is not durable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// Another owner has taken over the log, which accepts nothing more from this one. The batch may be in
+    /// the log.
+    #[error("another owner has taken over the log")]
+    Deposed,
+    #[error(transparent)]
+    Log(#[from] Error),
+}
+
+/// Where a log keeps an entry, for error messages.
+#[derive(Debug, Clone, Copy)]
+pub enum EntryLocation {
+    File(Location),
+    /// The register of a stripe.
+    Register(Slot),
+}
+
+impl std::fmt::Display for EntryLocation {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(location) => location.fmt(out),
+            Self::Register(slot) => write!(out, "slot {slot} of the stripe"),
+        }
+    }
+}
+
 /// The logs of all partitions. Each has a single writer, so that appends need no agreement.
 pub trait PartitionLog: Send + Sync + 'static {
+    /// Space for a batch, released on drop.
+    type Reservation: Send;
+
     /// How large entries and batches may be.
     fn limits(&self) -> Limits;
 
     /// Reserves space for a batch of `entries` entries with `bytes` bytes together, so that the append is not
     /// refused.
-    fn reserve(&self, entries: usize, bytes: usize) -> Result<Reservation, Error>;
+    fn reserve(&self, entries: usize, bytes: usize) -> Result<Self::Reservation, AppendError>;
 
     /// Appends a batch, and resolves when it is durable. Batches become durable in the order of the calls.
     fn append(
         &self,
         batch: &Batch,
-        reservation: Reservation,
-    ) -> impl Future<Output = Result<(), Error>> + Send + 'static;
+        reservation: Self::Reservation,
+    ) -> impl Future<Output = Result<(), AppendError>> + Send + 'static;
 
     /// Visits all durable entries that are not trimmed, in the order in which they were appended.
     /// The location is for error messages.
     fn replay<E: From<Error>>(
         &self,
-        visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
+        visit: impl FnMut(EntryLocation, LogId, Slot, &[u8]) -> Result<(), E>,
     ) -> Result<(), E>;
 
     /// The durable range of the log of a partition.
@@ -36,6 +67,12 @@ pub trait PartitionLog: Send + Sync + 'static {
 
     /// Trims the logs of partitions, each up to and including a slot. Blocks until that is durable.
     fn trim(&self, trims: &[(LogId, Slot)]) -> Result<(), Error>;
+
+    /// From now on batches that cannot be written are dropped: their appends fail.
+    fn stop_waiting(&self);
+
+    /// Ends the threads of the log.
+    fn close(&self);
 }
 
 /// Small named files, each replaced atomically.
@@ -53,29 +90,31 @@ pub fn log_of(partition: PartitionId) -> LogId {
 }
 
 impl<D: Disk> PartitionLog for Wal<D> {
+    type Reservation = Reservation;
+
     fn limits(&self) -> Limits {
         self.limits()
     }
 
-    fn reserve(&self, entries: usize, bytes: usize) -> Result<Reservation, Error> {
-        self.reserve(entries, bytes)
+    fn reserve(&self, entries: usize, bytes: usize) -> Result<Reservation, AppendError> {
+        Ok(self.reserve(entries, bytes)?)
     }
 
     fn append(
         &self,
         batch: &Batch,
         reservation: Reservation,
-    ) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), AppendError>> + Send + 'static {
         let appended = self.append(batch, reservation);
-        async move { appended?.await }
+        async move { Ok(appended?.await?) }
     }
 
     fn replay<E: From<Error>>(
         &self,
-        visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
+        mut visit: impl FnMut(EntryLocation, LogId, Slot, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let (reader, _) = self.snapshot([])?;
-        reader.for_each_at(visit)
+        reader.for_each_at(|at, log, slot, entry| visit(EntryLocation::File(at), log, slot, entry))
     }
 
     fn extent(&self, partition: PartitionId) -> Result<Extent, Error> {
@@ -84,6 +123,14 @@ impl<D: Disk> PartitionLog for Wal<D> {
 
     fn trim(&self, trims: &[(LogId, Slot)]) -> Result<(), Error> {
         futures_executor::block_on(self.trim(trims)?)
+    }
+
+    fn stop_waiting(&self) {
+        self.stop_waiting_for_space();
+    }
+
+    fn close(&self) {
+        self.close();
     }
 }
 

@@ -26,13 +26,13 @@ use crate::values::{RowKey, Values, ValuesError};
 use crate::watermarks::Watermarks;
 
 /// The blob with the secret of the store.
-pub(crate) const STORE: &str = "store";
+pub const STORE: &str = "store";
 /// The blob with the tables.
 pub const CATALOG: &str = "catalog";
 
 /// Version 1 recorded an id for a table and a partition, and version 2 records it for a routing key: under
 /// version 2 the ids of version 1 would not be found, and would count again.
-const STORE_VERSION: u8 = 2;
+pub const STORE_VERSION: u8 = 2;
 
 /// Stored filters may exceed the memory limit by this part of it.
 const STORED_EXCESS: usize = 4;
@@ -289,7 +289,7 @@ pub struct Replayed {
 
 /// The state after the replay.
 pub struct Recovered<V, D: Disk> {
-    /// The shards; partition p belongs to number p modulo their count.
+    /// The shards; partition p of those in the options belongs to number p modulo their count.
     pub shards: Vec<Shard<V, D>>,
     pub replayed: Replayed,
     /// The latest time in the log and the catalogue.
@@ -309,7 +309,10 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
     let entry = limits::ENTRY_BYTES_MAX.min(log.limits().entry_bytes_max);
     let mut shards = Vec::with_capacity(options.shards);
     for number in 0..options.shards {
-        let of_shard = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
+        let of_shard = |partition: &mut Partition| {
+            let id = partition.id().0;
+            options.partitions.contains(&id) && usize::from(id) % options.shards == number
+        };
         let mut owned: Vec<Partition> = partitions.extract_if(.., of_shard).collect();
         owned.iter_mut().for_each(|partition| partition.sessions().limit(options.session_bytes_max()));
         shards.push(Shard::new(secret, owned, stores.clone(), cache, entry));
@@ -319,7 +322,8 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
     let mut replayed = Replayed::default();
     log.replay(|at, log, slot, bytes| {
         let id = PartitionId(log.0);
-        let Some(next) = next.get_mut(usize::from(log.0)) else {
+        let owned = next.get_mut(usize::from(log.0)).filter(|_| options.partitions.contains(&log.0));
+        let Some(next) = owned else {
             return Err(RecoveryError::Damaged(format!("{at}: the log has entries of {log}")));
         };
         if slot.0 < *next {
@@ -354,6 +358,7 @@ mod tests {
 
     use super::*;
     use crate::ids::IdIndex;
+    use crate::partition_log::EntryLocation;
     use crate::values::{MemoryValues, Rows, cell_key};
 
     const STEP: LogPosition = LogPosition { slot: 1, time: Timestamp::from_millis(5) };
@@ -388,7 +393,8 @@ mod tests {
         }
         let mut shard = Shard::new(secret(), vec![partition], stores, 1 << 20, 1 << 20);
         let catalog = Catalog::default().create("t", TableSettings::default(), Timestamp::ZERO).unwrap();
-        shard.replay(&catalog, (Location::default(), cell().partition(), 1), &bytes, true)?;
+        let at = EntryLocation::File(Location::default());
+        shard.replay(&catalog, (at, cell().partition(), 1), &bytes, true)?;
         shard.finish_replay(&catalog)?;
         Ok(shard.cell_bytes().0)
     }

@@ -78,7 +78,9 @@ impl Request {
     pub(crate) fn refused(&self, refusal: crate::EngineError) -> crate::Response {
         match self {
             Self::Branch { .. } => crate::Response::Branch(Err(refusal)),
-            _ => crate::Response::Applied(Err(refusal)),
+            Self::Read { .. } => crate::Response::Read(Err(refusal)),
+            Self::Recall { .. } => crate::Response::Recalled(Err(refusal)),
+            Self::Apply { .. } | Self::PreparedBranches { .. } => crate::Response::Applied(Err(refusal)),
         }
     }
 

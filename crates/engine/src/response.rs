@@ -44,10 +44,13 @@ pub enum EngineError {
     /// A layer between the caller and the engine refused the request.
     #[error("{0}")]
     Withheld(String),
-    /// The engine was closed before the operation was durable: it may have been applied. Retry with the same
-    /// id.
+    /// The engine was closed, or another node took the partition over, before the operation was durable: it
+    /// may have been applied. Retry with the same id.
     #[error("the engine is closed; retry with the same id")]
     Closed,
+    /// Another node owns the partition, or has taken it over. Retry there with the same id.
+    #[error("another node owns the partition; retry with the same id")]
+    Moved,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,7 +48,7 @@ pub type Slots = Vec<(PartitionId, u64)>;
 /// A shard: the single writer of some partitions of a store.
 pub struct Shard<V, D: Disk> {
     secret: Secret,
-    /// By number; `None` where another shard is the owner.
+    /// By number; `None` where another shard or node is the owner.
     partitions: Vec<Option<Owned>>,
     memory: Memory<V, D>,
     /// The batch being decided.
@@ -184,6 +184,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     self.memory.cache.hint(hint);
                 }
                 let (request, ticket) = requests[at as usize];
+                if self.partitions[usize::from(id.0)].is_none() {
+                    respond(ticket, 0, request.refused(EngineError::Moved));
+                    continue;
+                }
                 let size = request.value_bytes_max();
                 let full = entry.len() + size > self.entry_bytes_max;
                 if full || open.is_some_and(|(_, partition)| partition != id) {
@@ -447,7 +451,7 @@ fn writable<'a>(catalog: &'a Catalog, closed: &[TableId], id: TableId) -> Result
 
 fn owned(partitions: &mut [Option<Owned>], id: PartitionId) -> &mut Owned {
     let Some(owned) = &mut partitions[usize::from(id.0)] else {
-        unreachable!("requests are routed to the shard that owns their partition");
+        unreachable!("requests and entries of other partitions were refused before");
     };
     owned
 }

@@ -6,8 +6,9 @@
 //! the log nor the callers wait for the end of a long batch.
 //!
 //! A batch becomes durable, or the shard ends with it. The latter happens when an engine closes while the
-//! disk is full: then nothing that depends on the batch leaves the shard, no response, no checkpoint and no
-//! slots. The callers see dropped channels, which mean that the engine is closed.
+//! disk is full, and when another owner has taken over the log: then nothing that depends on the batch leaves
+//! the shard, no response, no checkpoint and no slots. The callers see dropped channels, which mean that the
+//! engine is closed.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -20,14 +21,14 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jeton_core::{Catalog, TableId, Timestamp, mutated};
+use jeton_wal::Error as LogError;
 use jeton_wal::disk::Disk;
-use jeton_wal::{Error as LogError, Reservation};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
-use crate::partition_log::PartitionLog;
+use crate::partition_log::{AppendError, PartitionLog};
 use crate::pending::{Backlog, PendingBatch, PendingResponse};
 use crate::request::Request;
 use crate::response::{EngineError, Response};
@@ -103,7 +104,7 @@ struct InFlight {
     time: Timestamp,
     /// When it was appended, by the monotonic clock.
     appended: Duration,
-    durable: Pin<Box<dyn Future<Output = Result<(), LogError>> + Send>>,
+    durable: Pin<Box<dyn Future<Output = Result<(), AppendError>> + Send>>,
     /// Responses that need this batch.
     responses: Vec<PendingResponse>,
     slots: Vec<(oneshot::Sender<Slots>, Slots)>,
@@ -148,8 +149,8 @@ struct ShardQueues {
 }
 
 impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
-    /// Runs until all senders of the queue are dropped and every request has a response; or, when the engine
-    /// closes, until a batch is dropped.
+    /// Runs until all senders of the queue are dropped and every request has a response; or until a batch is
+    /// dropped, when the engine closes or another owner has taken over the log.
     pub async fn run(mut self) {
         let mut queues = ShardQueues::default();
         let mut messages = Vec::new();
@@ -346,7 +347,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         input
     }
 
-    fn admit(&self, writes: usize, bytes: usize) -> Result<Reservation, EngineError> {
+    fn admit(&self, writes: usize, bytes: usize) -> Result<L::Reservation, EngineError> {
         let (_, ids) = self.shard.recent_ids();
         let (dirty, _) = self.shard.cell_bytes();
         let share = self.options.dirty_bytes_max / self.options.shards;
@@ -357,22 +358,28 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             });
         }
         self.log.reserve(writes, bytes).map_err(|error| match error {
-            LogError::Full(why) => EngineError::Full(why),
-            LogError::Busy(_) => EngineError::Busy("the log lags behind"),
-            LogError::Unavailable(_) if self.health.closing() => EngineError::Closed,
-            other => EngineError::Storage(other.to_string()),
+            AppendError::Deposed => EngineError::Moved,
+            AppendError::Log(LogError::Full(why)) => EngineError::Full(why),
+            AppendError::Log(LogError::Busy(_)) => EngineError::Busy("the log lags behind"),
+            AppendError::Log(LogError::Unavailable(_)) if self.health.closing() => EngineError::Closed,
+            AppendError::Log(other) => EngineError::Storage(other.to_string()),
         })
     }
 
     /// Handles the result of the oldest batch in flight. Returns false if it was dropped: then the shard must
     /// end.
-    fn durable(&mut self, result: Result<(), LogError>, queues: &mut ShardQueues) -> bool {
+    fn durable(&mut self, result: Result<(), AppendError>, queues: &mut ShardQueues) -> bool {
         let Some(batch) = queues.in_flight.pop_front() else { unreachable!("it was polled just now") };
         match result {
             Ok(()) => {}
             // Memory contains what the log lacks: the shard can only end. That is an error unless the engine
-            // closes.
-            Err(LogError::Unknown(_) | LogError::Unavailable(_)) if self.health.closing() => return false,
+            // closes or another owner has the log.
+            Err(AppendError::Deposed) => return false,
+            Err(AppendError::Log(LogError::Unknown(_) | LogError::Unavailable(_)))
+                if self.health.closing() =>
+            {
+                return false;
+            }
             Err(error) => panic!("the log failed after it accepted a batch: {error}"),
         }
         self.shard.durable(batch.number);
@@ -460,7 +467,7 @@ enum Event {
     Received,
     /// Nothing to do but to copy frozen cells.
     Idle,
-    Durable(Result<(), LogError>),
+    Durable(Result<(), AppendError>),
     Closed,
 }
 

@@ -15,6 +15,8 @@ pub enum LogKind {
     Transaction = 2,
     /// The identity of a deployment.
     Deployment = 3,
+    /// The frames of a stripe.
+    Stripe = 4,
 }
 
 impl LogKind {
@@ -24,6 +26,7 @@ impl LogKind {
             1 => Some(Self::Partition),
             2 => Some(Self::Transaction),
             3 => Some(Self::Deployment),
+            4 => Some(Self::Stripe),
             _ => None,
         }
     }
@@ -32,7 +35,7 @@ impl LogKind {
     /// logs are numerous and short, and are [retired](crate::Registers::retire) together.
     pub const fn is_dated(self) -> bool {
         match self {
-            Self::Partition | Self::Deployment => false,
+            Self::Partition | Self::Deployment | Self::Stripe => false,
             Self::Transaction => true,
         }
     }
@@ -62,6 +65,10 @@ impl LogId {
         Self { kind: LogKind::Partition, id: number as u128 }
     }
 
+    pub const fn stripe(number: u16) -> Self {
+        Self { kind: LogKind::Stripe, id: number as u128 }
+    }
+
     /// The log of a session. Its id has the bits of a UUIDv7.
     pub const fn transaction(session: u128) -> Self {
         Self { kind: LogKind::Transaction, id: session }
@@ -74,6 +81,7 @@ impl fmt::Display for LogId {
             LogKind::Partition => write!(out, "partition/{}", self.id),
             LogKind::Transaction => write!(out, "transaction/{:032x}", self.id),
             LogKind::Deployment => write!(out, "deployment/{}", self.id),
+            LogKind::Stripe => write!(out, "stripe/{}", self.id),
         }
     }
 }

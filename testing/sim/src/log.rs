@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use jeton_core::PartitionId;
-use jeton_engine::{BlobStore, PartitionLog};
+use jeton_engine::{AppendError, BlobStore, EntryLocation, PartitionLog};
 use jeton_wal::blobs::{self, BlobError};
 use jeton_wal::disk::{Disk, FaultDisk};
 use jeton_wal::{
-    Batch, Blob, Error, Extent, FrameNumber, Journal, Limits, Location, LogId, OpenError, Options,
-    PendingFlush, Reservation, Slot,
+    Batch, Blob, Error, Extent, FrameNumber, Journal, Limits, LogId, OpenError, Options, PendingFlush,
+    Reservation, Slot,
 };
 
 /// Entries of a partition with their slots.
@@ -164,7 +164,7 @@ struct Durable {
 }
 
 impl Future for Durable {
-    type Output = Result<(), Error>;
+    type Output = Result<(), AppendError>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         let durable = self.inner.lock().unwrap_or_else(PoisonError::into_inner).journal.durable();
@@ -172,26 +172,28 @@ impl Future for Durable {
             appended.as_ref().map_or(true, |frame| *frame <= durable)
         };
         match self.appended.take_if(ready) {
-            Some(appended) => Poll::Ready(appended.map(|_| ())),
+            Some(appended) => Poll::Ready(appended.map(drop).map_err(AppendError::from)),
             None => Poll::Pending,
         }
     }
 }
 
 impl PartitionLog for SimLog {
+    type Reservation = Reservation;
+
     fn limits(&self) -> Limits {
         self.limits
     }
 
-    fn reserve(&self, entries: usize, bytes: usize) -> Result<Reservation, Error> {
-        self.inner().journal.reserve(entries, bytes)
+    fn reserve(&self, entries: usize, bytes: usize) -> Result<Reservation, AppendError> {
+        Ok(self.inner().journal.reserve(entries, bytes)?)
     }
 
     fn append(
         &self,
         batch: &Batch,
         reservation: Reservation,
-    ) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), AppendError>> + Send + 'static {
         let mut inner = self.inner();
         let appended = inner.journal.append(batch, reservation);
         if let Ok(frame) = appended {
@@ -205,10 +207,10 @@ impl PartitionLog for SimLog {
 
     fn replay<E: From<Error>>(
         &self,
-        visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
+        mut visit: impl FnMut(EntryLocation, LogId, Slot, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let reader = self.inner().journal.reader()?;
-        reader.for_each_at(visit)
+        reader.for_each_at(|at, log, slot, entry| visit(EntryLocation::File(at), log, slot, entry))
     }
 
     fn extent(&self, partition: PartitionId) -> Result<Extent, Error> {
@@ -223,6 +225,11 @@ impl PartitionLog for SimLog {
         }
         inner.flush_until(frame)
     }
+
+    /// Nothing waits in a simulation.
+    fn stop_waiting(&self) {}
+
+    fn close(&self) {}
 }
 
 impl BlobStore for SimLog {

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use jeton_engine::PartitionLog;
+use jeton_engine::{AppendError, PartitionLog};
 use jeton_wal::disk::Disk;
 use jeton_wal::{Batch, Error as LogError, LogId, Slot};
 
@@ -231,7 +231,7 @@ impl Simulation {
         process.log.flush();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match appending.as_mut().poll(&mut context) {
-            std::task::Poll::Ready(Err(LogError::OutOfOrder(_))) => {}
+            std::task::Poll::Ready(Err(AppendError::Log(LogError::OutOfOrder(_)))) => {}
             std::task::Poll::Ready(Err(_)) => return Ok(()),
             accepted => {
                 return violated!(

@@ -44,6 +44,7 @@ const CRATES: &[Crate] = &[
     entry("crates/register-postgres", "write-once registers in PostgreSQL, and encrypted connections to it", &["crates/register", "crates/wal"]),
     entry("crates/register-raft", "write-once registers replicated by Raft", &["crates/register", "crates/wal"]),
     entry("crates/engine", "shards, group commit, id index, value store, checkpoints, recovery, backup", &["crates/core", "crates/wal"]),
+    entry("crates/cluster", "stripes: a log in write-once registers with one owner, for an engine on several nodes", &["crates/core", "crates/engine", "crates/register", "crates/wal"]),
     entry("crates/etx", "e-Transactions: the protocol as a pure state machine, and the coordinator that runs it", &["crates/register"]),
     entry("crates/participants", "PostgreSQL, MariaDB and Jeton as participants of transactions", &["crates/client", "crates/etx", "crates/register-postgres"]),
     entry("crates/procedures", "transactions declared in the configuration file", &["crates/etx"]),

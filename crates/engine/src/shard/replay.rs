@@ -8,11 +8,11 @@ use jeton_core::{
     Catalog, Hashes, LogItem, LogPosition, PartitionId, PayloadHash, RecomputeError, complete, log_entry,
     mutated, restore_branch_dedup, restore_dedup,
 };
-use jeton_wal::Location;
 use jeton_wal::disk::Disk;
 
 use super::memory::ReplayWriter;
 use super::{PREFETCH_REQUESTS_MAX, Shard, owned};
+use crate::partition_log::EntryLocation;
 use crate::recovery::RecoveryError;
 use crate::values::Values;
 
@@ -24,7 +24,7 @@ pub(super) struct ReplayQueue {
 }
 
 struct Head {
-    location: Location,
+    location: EntryLocation,
     partition: PartitionId,
     step: LogPosition,
     index_has: bool,
@@ -40,7 +40,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     pub fn replay(
         &mut self,
         catalog: &Catalog,
-        (location, partition, slot): (Location, PartitionId, u64),
+        (location, partition, slot): (EntryLocation, PartitionId, u64),
         bytes: &[u8],
         index_has: bool,
     ) -> Result<(), RecoveryError> {
@@ -150,6 +150,11 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 }
 
-fn damaged(location: Location, id: PartitionId, slot: u64, error: &dyn std::fmt::Display) -> RecoveryError {
+fn damaged(
+    location: EntryLocation,
+    id: PartitionId,
+    slot: u64,
+    error: &dyn std::fmt::Display,
+) -> RecoveryError {
     RecoveryError::Damaged(format!("{location}: entry {slot} of partition {}: {error}", id.0))
 }

@@ -1,0 +1,8 @@
+//! Engines on stripes: takeover, retries at the next owner, caches.
+
+#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
+
+mod caches;
+mod engines;
+mod node;
+mod postgres;
