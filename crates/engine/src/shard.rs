@@ -184,10 +184,6 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     self.memory.cache.hint(hint);
                 }
                 let (request, ticket) = requests[at as usize];
-                if self.partitions[usize::from(id.0)].is_none() {
-                    respond(ticket, 0, request.refused(EngineError::Moved));
-                    continue;
-                }
                 let size = request.value_bytes_max();
                 let full = entry.len() + size > self.entry_bytes_max;
                 if full || open.is_some_and(|(_, partition)| partition != id) {
@@ -195,6 +191,9 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 }
                 self.memory.needs_batch = 0;
                 let (needs_batch, response) = match request {
+                    _ if self.partitions[usize::from(id.0)].is_none() => {
+                        (0, request.refused(EngineError::Moved))
+                    }
                     Request::Read { cell } => self.read(catalog, cell, now),
                     Request::Recall { cell, id, key } => self.recall(catalog, (cell, id, *key), now),
                     Request::PreparedBranches { .. } => self.prepared_branches(id),

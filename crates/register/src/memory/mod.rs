@@ -89,6 +89,14 @@ impl MemoryRegisters {
         while self.release(0) {}
     }
 
+    /// Lets all late writes take effect.
+    pub fn deliver_late(&self) {
+        let mut state = self.state();
+        for batch in std::mem::take(&mut state.late) {
+            state.write(&batch);
+        }
+    }
+
     /// No panic leaves the state inconsistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
