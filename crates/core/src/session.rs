@@ -490,11 +490,13 @@ mod tests {
     struct Scenario {
         sessions: Sessions,
         now: u64,
+        /// The time of the first operation of each client.
+        epochs: HashMap<Client, u64>,
     }
 
     impl Scenario {
         fn new() -> Self {
-            Self { sessions: Sessions::default(), now: START }
+            Self { sessions: Sessions::default(), now: START, epochs: HashMap::new() }
         }
 
         /// Submits an operation, as a shard does, a millisecond after the one before.
@@ -507,12 +509,13 @@ mod tests {
             self.now += 1;
             let (now, client) = (Timestamp::from_millis(self.now), Client { table, name: name.into() });
             let number = (seq, IdKey(1));
-            let found = self.sessions.lookup(&client, START, number, (None, u64::MAX), (principal, now));
+            let epoch = *self.epochs.entry(client.clone()).or_insert(self.now);
+            let found = self.sessions.lookup(&client, epoch, number, (None, u64::MAX), (principal, now));
             if found == SessionLookup::New {
                 let values = Values::from_vec(vec![Some(1); values]);
                 let answer = OperationResult { applied: true, slot: 1, millis: self.now, values };
                 let record = DedupRecord { payload: PayloadHash(1), answer };
-                self.sessions.record(client, START, number, record, (principal, LEASE), now).unwrap();
+                self.sessions.record(client, epoch, number, record, (principal, LEASE), now).unwrap();
                 self.sessions.evict_for(owner);
             }
             let largest = self.sessions.used.values().sum::<usize>();
@@ -545,7 +548,8 @@ mod tests {
         // The least recently used were evicted, and stay so: nothing of theirs counts again.
         for seq in [1, 2] {
             let evicted = scenario.submit(ATTACKED, "0000", seq, 1);
-            assert_eq!(evicted, SessionLookup::Refused(Rejection::UnknownSession { floor: START }));
+            let floor = START + SESSIONS_MAX as u64 / 2;
+            assert_eq!(evicted, SessionLookup::Refused(Rejection::UnknownSession { floor }));
         }
         assert!(matches!(scenario.submit(ATTACKED, "1023", 1, 1), SessionLookup::Known(_)));
         // A new client of the attacked table takes the place of an idle one of its own.
@@ -553,7 +557,7 @@ mod tests {
         let client = Client { table: ATTACKED, name: "late".into() };
         let now = Timestamp::from_millis(scenario.now);
         assert_eq!(
-            scenario.sessions.lookup(&client, START + 9, (1, IdKey(1)), (None, u64::MAX), (0, now)),
+            scenario.sessions.lookup(&client, scenario.now, (1, IdKey(1)), (None, u64::MAX), (0, now)),
             SessionLookup::New
         );
         let others = scenario.sessions.used[&(OTHER, 0)];

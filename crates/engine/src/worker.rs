@@ -599,25 +599,21 @@ mod tests {
 
     #[test]
     fn a_small_batch_overtakes_a_large_one() {
-        let (scenario, worker) = scenario(false, 512);
-        let requests =
-            (0..REQUESTS_MAX as u64).map(|number| (scenario.request)(number, oneshot::channel().0));
-        let requests = requests.map(|message| match message {
+        let (scenario, mut worker) = scenario(false, 512);
+        let request = |number| match (scenario.request)(number, oneshot::channel().0) {
             Message::Request { request, .. } => request,
             _ => unreachable!("a request"),
-        });
-        let (reply, mut large) = oneshot::channel();
-        scenario.send(Message::Batch { requests: requests.collect(), reply });
-        let mut small = scenario.add(1 << 20);
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let mut work = std::pin::pin!(worker.run());
-        while small.try_recv().is_err() {
-            assert!(work.as_mut().poll(&mut context).is_pending());
-            assert!(large.try_recv().is_err(), "the large batch is answered first");
-        }
-        while large.try_recv().is_err() {
-            assert!(work.as_mut().poll(&mut context).is_pending());
-        }
+        };
+        let mut queues = ShardQueues::default();
+        let requests = (0..REQUESTS_MAX as u64).map(request).collect();
+        worker.receive(Message::Batch { requests, reply: oneshot::channel().0 }, &mut queues);
+        let cell = request(0).first_cell().expect("an addition has a cell").clone();
+        let (reply, mut small) = oneshot::channel();
+        worker.receive(Message::Request { request: Request::Read { cell }, reply }, &mut queues);
+        worker.decide(&mut queues, BATCH_REQUESTS_TOGETHER);
+        assert!(small.try_recv().is_ok(), "the read waits for the large batch");
+        let decided = REQUESTS_MAX - queues.backlog.requests();
+        assert!((BATCH_REQUESTS_TOGETHER / 2..BATCH_REQUESTS_TOGETHER).contains(&decided), "{decided}");
     }
 
     /// A shard that runs as a task must yield while it copies, also if it has no requests.

@@ -29,7 +29,7 @@ impl Ids {
         let words: Vec<&str> = line.split(' ').collect();
         let id = &mut self.ids[words[0].parse::<usize>().expect("a number")];
         match words[1..] {
-            ["fresh", "true", value, _] => {
+            ["fresh", "true", value, _, _] => {
                 assert!(!id.counted && value == "1", "{} counted twice: {line}", id.text);
                 self.late += u64::from(id.probably);
                 (id.counted, id.answered) = (true, true);
