@@ -39,7 +39,7 @@ pub const VALUES_FRACTION: usize = 8;
 const VALUE_COPIES: usize = 4;
 
 /// Memory of an operation of a batch besides the body.
-const OPERATION_BYTES: usize = 1 << 10;
+const OPERATION_BYTES: usize = 2 << 10;
 
 pub struct RequestContext {
     pub app: App,
