@@ -47,3 +47,24 @@ impl Drop for BulkRuntime {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use axum::body::Bytes;
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn requests_with_large_bodies_run_on_bulk_threads() {
+        for (bytes, is_bulk) in [(0, false), (BULK_BYTES - 1, false), (BULK_BYTES, true)] {
+            let request = Request::new(Full::new(Bytes::from(vec![0; bytes as usize])));
+            assert_eq!(BulkRuntime::takes(&request), is_bulk, "{bytes}");
+        }
+        // Dropped in a task, as with a server.
+        let bulk = BulkRuntime::new().unwrap();
+        let name = bulk.run(async { std::thread::current().name().map(str::to_owned) }).await;
+        assert_eq!(name.as_deref(), Some("jeton-bulk"));
+    }
+}
