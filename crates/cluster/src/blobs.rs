@@ -79,6 +79,10 @@ impl CacheFolder {
         Ok(folder)
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        self.disk.path()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<Option<Blob>, LogError> {
         blobs::get(&self.disk, name)
     }
