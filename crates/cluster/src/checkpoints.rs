@@ -69,7 +69,16 @@ impl<R: Registers> Checkpoints<R> {
         self.uploaded_bytes
     }
 
-    /// Whether a manifest is durable, and its clean-up failed.
+    /// Whether the log has entries after the last checkpoint.
+    pub fn has_entries(&self) -> bool {
+        let base = match &self.base {
+            Some((_, Some(manifest))) => &manifest.chain,
+            _ => self.log.base(),
+        };
+        self.log.durable().0.has_entries_after(base)
+    }
+
+    /// Whether everything is deleted that the last checkpoint makes superfluous.
     pub fn is_cleaned(&self) -> bool {
         self.untrimmed.is_none()
     }

@@ -210,6 +210,10 @@ impl<R: Registers> StripeLog<R> {
         self.base.stripe()
     }
 
+    pub(crate) fn base(&self) -> &Chain {
+        &self.base
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

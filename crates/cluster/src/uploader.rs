@@ -30,7 +30,7 @@ const DUE_BYTES_MAX: u64 = 128 << 20;
 pub struct UploadOptions {
     /// Bytes of frames since the last checkpoint.
     pub log_bytes: u64,
-    /// Time since the last checkpoint, if there are frames.
+    /// Time since the last checkpoint, if there are entries.
     pub interval: Duration,
 }
 
@@ -118,7 +118,7 @@ impl<R: Registers> Schedule<R> {
     fn is_due(&self) -> bool {
         let bytes = self.checkpoints.log().log_bytes();
         let worth = (self.checkpoints.uploaded_bytes() / AMPLIFICATION_MAX).min(DUE_BYTES_MAX);
-        let is_old = bytes > 0 && self.last.elapsed() >= self.options.interval;
-        bytes >= worth && (bytes >= self.options.log_bytes || is_old)
+        let is_old = || self.last.elapsed() >= self.options.interval && self.checkpoints.has_entries();
+        bytes >= worth && (bytes >= self.options.log_bytes || is_old())
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_executor::block_on;
-use jeton_cluster::{Deployment, NodeId, OpenError, Owner, StripeLog};
+use jeton_cluster::{Checkpoints, Deployment, NodeId, OpenError, Owner, StripeLog};
 use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings};
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 use jeton_register::memory::MemoryRegisters;
-use jeton_register::{Batch, LogId, LogKind, Registers, WritePermit};
+use jeton_register::{Batch, LogId, Registers, WritePermit};
 use tempfile::TempDir;
 
 /// The stripe under test, and the number of stripes.
@@ -18,7 +18,7 @@ pub const STRIPES: u16 = 4;
 
 pub struct Node<R: Registers> {
     pub log: Arc<StripeLog<R>>,
-    pub engine: Engine<StripeLog<R>>,
+    pub engine: Arc<Engine<StripeLog<R>>>,
     pub folder: TempDir,
 }
 
@@ -47,7 +47,12 @@ impl<R: Registers> Node<R> {
         let mut options = Options { shards: 1, partitions: partitions(), ..Options::default() };
         set(&mut options);
         let engine = Engine::open_on(log.clone(), folder.path(), options).unwrap();
-        Self { log, engine, folder }
+        Self { log, engine: Arc::new(engine), folder }
+    }
+
+    /// Uploads of its checkpoints.
+    pub fn checkpoints(&self) -> Checkpoints<R> {
+        Checkpoints::new(self.engine.clone(), self.log.clone())
     }
 
     /// Creates the table.
@@ -93,8 +98,9 @@ pub fn partitions() -> std::ops::Range<u16> {
 /// The same registers with only the first half of the frames.
 pub fn first_half(registers: &MemoryRegisters) -> MemoryRegisters {
     let copy = MemoryRegisters::new();
-    for log in [LogId::DEPLOYMENT, LogId { kind: LogKind::Deployment, id: 2 }, LogId::stripe(STRIPE)] {
+    for log in [LogId::DEPLOYMENT, LogId::CATALOG, LogId::stripe(STRIPE)] {
         let extent = block_on(registers.extent(log)).unwrap();
+        block_on(copy.trim(log, extent.trimmed)).unwrap();
         let limit = if log == LogId::stripe(STRIPE) { extent.last.0 as usize / 2 } else { usize::MAX };
         let mut batch = Batch::new();
         let mut next = extent.trimmed.next();

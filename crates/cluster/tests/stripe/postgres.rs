@@ -7,6 +7,7 @@ use jeton_register::{LogId, Registers};
 use jeton_register_postgres::{Options, PostgresRegisters, create_schema};
 use jeton_testbed::{Postgres, Proxy};
 
+use super::checkpoints::take_over_from_checkpoints;
 use super::node::{Node, STRIPE};
 
 /// What the first node's last frame meets.
@@ -35,6 +36,19 @@ fn retries_at_the_next_owner_count_once() {
         let open = |address| block_on(PostgresRegisters::open(&url(address), Options::default())).unwrap();
         take_over(cut, &proxy, open(proxy.address()), || open(postgres.address()));
     }
+}
+
+/// The first node uploads over a proxy.
+#[test]
+fn an_empty_directory_takes_over_from_objects() {
+    let folder = jeton_testbed::folder().unwrap();
+    let postgres = Postgres::start(folder.path(), &[]).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    block_on(create_schema(&postgres.url())).unwrap();
+    let proxy = runtime.block_on(Proxy::start(postgres.address())).unwrap();
+    let open = |url: &str| block_on(PostgresRegisters::open(url, Options::default())).unwrap();
+    let first = open(&Postgres::url_by(proxy.address()));
+    take_over_from_checkpoints(first, open(&postgres.url()), open(&postgres.url()));
 }
 
 async fn create_database(postgres: &Postgres, name: &str) {
