@@ -23,6 +23,12 @@ const ALL: &[(Mutation, bool, &[&str])] = &[
     (Mutation::TwoClaimsOneTerm, false, &["chain", "deposed"]),
     (Mutation::ChainNotChecked, true, &["stale"]),
     (Mutation::ReadWithoutProof, false, &["stale-read"]),
+    (Mutation::ProofFromBeforeTheRead, false, &["stale-read"]),
+    (Mutation::StandbyAppliesBeforeFresh, false, &["chain"]),
+    (Mutation::PushSkipsGap, false, &["chain"]),
+    (Mutation::DeposedKeepsFilter, false, &["acknowledged"]),
+    (Mutation::DeposedAnswersPending, false, &["acknowledged", "deposed"]),
+    (Mutation::TimelineBelievesWallAtTakeover, false, &["clock"]),
 ];
 
 /// The first seed with a violation.
