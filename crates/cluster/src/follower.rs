@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_engine::{ClockAhead, Engine, EngineError, EntryLocation, LogEntry, Options, TableError};
-use jeton_register::Registers;
+use jeton_register::{Error as RegisterError, Registers};
 use jeton_wal::Slot;
 
 use crate::chain::{Chain, ChainError};
@@ -80,6 +80,8 @@ impl FollowError {
     /// Whether the same call may succeed later: the registers are away, or checkpoints lag behind.
     pub fn is_temporary(&self) -> bool {
         match self {
+            // The log was trimmed further than this follower has read.
+            Self::Chain(ChainError::Registers(RegisterError::Trimmed { .. })) => false,
             Self::Chain(ChainError::Registers(_)) | Self::Tables(_) | Self::Catalog { .. } => true,
             Self::Replay(why) => matches!(why, EngineError::Busy(_) | EngineError::Full(_)),
             _ => false,

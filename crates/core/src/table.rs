@@ -246,7 +246,8 @@ impl Table {
         }
         let mut later: Vec<Arc<Era>> = self.eras().cloned().collect();
         later.pop();
-        for (past, later) in next.past.iter_mut().zip(later).rev().filter(|(past, _)| past.era.number >= from) {
+        for (past, later) in next.past.iter_mut().zip(later).rev().filter(|(past, _)| past.era.number >= from)
+        {
             let settings = &past.era.settings;
             past.until = past.until.max(settings.promised_until(now));
             later.raise_floor(settings.dated_before(now).max(past.era.floor()));

@@ -45,9 +45,6 @@ pub enum TableError {
     /// The catalogue could not be stored, or there is no such table.
     #[error(transparent)]
     Refused(#[from] EngineError),
-    /// The tables are shared with other nodes.
-    #[error("tables of a cluster cannot be deleted yet")]
-    Shared,
     /// A table with prepared branches cannot be deleted: they must be able to commit.
     #[error("branches of transactions are prepared in the table {0:?}")]
     Prepared(String),
@@ -76,8 +73,7 @@ impl<B: BlobStore> Tables<B> {
     /// The tables of this catalogue, whose blob has this version.
     pub fn new(blobs: Arc<B>, catalog: Arc<Catalog>, version: u64) -> Self {
         let catalog = Arc::new(ArcSwap::new(catalog));
-        let tables =
-            Self { blobs, catalog, version: Mutex::new(version), clocks_differ_max: Duration::ZERO };
+        let tables = Self { blobs, catalog, version: Mutex::new(version), clocks_differ_max: Duration::ZERO };
         if let Some(adopted) = tables.shared() {
             adopted.fetch_max(version, Ordering::Relaxed);
         }
@@ -153,24 +149,26 @@ impl<B: BlobStore> Tables<B> {
 
     /// Creates a table, durably.
     pub fn create(&self, name: &str, settings: TableSettings, now: Timestamp) -> Result<(), TableError> {
-        self.change(|| now, |catalog| {
-            if let Some(deleted) = catalog.reservation(name, now) {
-                let (name, until) = (name.to_owned(), deleted.reserved_until.max(now.after(REMOVAL_PAUSE)));
-                return Err(TableError::NameReserved { name, until, now });
-            }
-            Ok(Some(catalog.create(name, settings.clone(), now)?))
-        })?;
+        self.change(
+            || now,
+            |catalog| {
+                if let Some(deleted) = catalog.reservation(name, now) {
+                    let (name, until) =
+                        (name.to_owned(), deleted.reserved_until.max(now.after(REMOVAL_PAUSE)));
+                    return Err(TableError::NameReserved { name, until, now });
+                }
+                Ok(Some(catalog.create(name, settings.clone(), now)?))
+            },
+        )?;
         Ok(())
     }
 
     /// Deletes a table, durably. Its cells are removed later. No shard may accept an operation or prepare a
     /// branch of the table meanwhile. Returns the time until which its name is reserved.
     pub fn delete(&self, name: &str, now: impl Fn() -> Timestamp) -> Result<Timestamp, TableError> {
-        if self.shared().is_some() {
-            return Err(TableError::Shared);
-        }
         let missing = || TableError::Refused(EngineError::NoSuchTable(name.into()));
-        let (_, after) = self.change(&now, |catalog| catalog.delete(name, now()).map(Some).ok_or_else(missing))?;
+        let (_, after) =
+            self.change(&now, |catalog| catalog.delete(name, now()).map(Some).ok_or_else(missing))?;
         let deleted = after.reservation(name, Timestamp::ZERO);
         Ok(deleted.map(|deleted| deleted.reserved_until).unwrap_or_default())
     }

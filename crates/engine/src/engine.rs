@@ -351,6 +351,9 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     /// background. Fails if a branch is prepared in the table. Returns the time until which the name is
     /// reserved. Blocks.
     pub fn delete_table(&self, name: &str) -> Result<Timestamp, TableError> {
+        if self.tables.shared().is_some() {
+            return Err(EngineError::Withheld("tables of a cluster cannot be deleted yet".into()).into());
+        }
         let _one_at_a_time = lock(&self.deleting);
         let table = self.table(name)?.id;
         let deleted = if self.set_closed(table, true)? {

@@ -4,6 +4,7 @@
 //! operation until it is acknowledged, to any node that believes to be the owner.
 
 mod checker;
+pub mod eras;
 mod node;
 
 use std::collections::BTreeSet;

@@ -18,7 +18,7 @@ use jeton_wal::Slot;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::checker::{has_later_claim, operation_of};
-use super::{CLOCK_AHEAD_MAX, SimClock, STRIPE, World};
+use super::{CLOCK_AHEAD_MAX, STRIPE, SimClock, World};
 
 /// Few, so that a frame holds few batches.
 const FRAME_BYTES_MAX: usize = 120;

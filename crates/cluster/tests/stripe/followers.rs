@@ -177,8 +177,6 @@ fn a_deposed_owner_follows_without_what_was_lost() {
     engine.close();
     drop((log, engine));
     let again = Standby::open_in(folder, registers.clone(), 1, set);
-    let replayed = again.follower.engine().stats().replayed_entries;
-    assert!(replayed < 100, "its directory is used: {replayed}");
     second.apply(&second.addition(&cells[1], 1_001)).unwrap();
     let again = again.promote();
     assert_eq!(again.total(&cells), 102);

@@ -7,8 +7,8 @@ use futures_executor::block_on;
 use jeton_cluster::Follower;
 use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings};
 use jeton_engine::{EngineError, OperationOutcome, Options, TableError};
-use jeton_register::memory::{Faults, MemoryRegisters};
 use jeton_register::Registers;
+use jeton_register::memory::{Faults, MemoryRegisters};
 
 use super::node::{Node, STRIPE, STRIPES, Standby, identity};
 
@@ -34,7 +34,8 @@ fn windows(secs: u64) -> TableSettings {
 fn addition(of: &Node<MemoryRegisters>, table: &str, number: u64) -> Operation {
     let table = of.engine.table(table).unwrap();
     let cell = |row: u64| of.engine.cell(&table, &row.to_be_bytes(), &Column::unnamed()).unwrap();
-    let cell: Cell = (0..).map(cell).find(|cell| super::node::partitions().contains(&cell.partition().0)).unwrap();
+    let cell: Cell =
+        (0..).map(cell).find(|cell| super::node::partitions().contains(&cell.partition().0)).unwrap();
     let id = OpId::uuid7_from(of.engine.now().as_nanos() / 1_000_000, number.into());
     Operation::single(Some(id), cell, Change::Add(1)).unwrap()
 }
