@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use futures_executor::block_on;
 use jeton_register::{Batch, Error, LogId, Registers, Slot, WriteResult};
@@ -14,6 +15,10 @@ use crate::register_error::log_error;
 
 /// Reads of a catalogue that is being replaced.
 const READS_MAX: usize = 8;
+
+/// Writes of a catalogue whose outcome stays unknown, and the pause between them.
+const WRITES_MAX: usize = 10;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The blob that names the stripe that a directory belongs to.
 const STRIPE: &str = "stripe";
@@ -39,23 +44,29 @@ pub(crate) fn read_catalog<R: Registers>(registers: &R) -> Result<Option<Blob>, 
     Err(LogError::Busy("the catalogue is being changed".into()))
 }
 
-/// Stores the next version of the catalogue. Fails if another node has stored one of that version. Blocks.
-pub(crate) fn write_catalog<R: Registers>(registers: &R, blob: &Blob) -> Result<(), LogError> {
-    let mut batch = Batch::new();
-    batch.push(LogId::CATALOG, Slot(blob.version), &blob.bytes);
-    let permit = registers.admit(1, blob.bytes.len()).map_err(log_error)?;
-    match block_on(registers.write(batch, permit)).map_err(log_error)?.pop() {
+/// Stores the next version of the catalogue. False if another node has stored one of that version. Blocks.
+pub(crate) fn write_catalog<R: Registers>(registers: &R, blob: &Blob) -> Result<bool, LogError> {
+    let mut writes = 0;
+    let written = loop {
+        let mut batch = Batch::new();
+        batch.push(LogId::CATALOG, Slot(blob.version), &blob.bytes);
+        let permit = registers.admit(1, blob.bytes.len()).map_err(log_error)?;
+        writes += 1;
+        match block_on(registers.write(batch, permit)) {
+            // The same bytes to the same slot.
+            Err(Error::Unknown(_)) if writes < WRITES_MAX => std::thread::sleep(PAUSE),
+            Err(error) => return Err(log_error(error)),
+            Ok(mut results) => break results.pop(),
+        }
+    };
+    match written {
         Some(WriteResult::Fresh) => {}
         Some(WriteResult::Taken(stored)) if stored == blob.bytes => {}
-        _ => {
-            let why = "another node has changed the tables: the stripe must be opened again";
-            return Err(LogError::Unavailable(why.into()));
-        }
+        _ => return Ok(false),
     }
     // If it fails, the old versions take space until the next change.
-    let before = Slot(blob.version - 1);
-    drop(block_on(registers.trim(LogId::CATALOG, before)));
-    Ok(())
+    drop(block_on(registers.trim(LogId::CATALOG, Slot(blob.version - 1))));
+    Ok(true)
 }
 
 /// The directory of a stripe, locked.

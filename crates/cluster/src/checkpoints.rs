@@ -122,7 +122,8 @@ impl<R: Registers> Checkpoints<R> {
 
     fn find_base(&mut self) -> Result<(), CheckpointError> {
         if self.base.is_none() {
-            let (version, manifest) = self.with_objects(|objects| Manifest::latest(objects, self.log.stripe()))?;
+            let (version, manifest) =
+                self.with_objects(|objects| Manifest::latest(objects, self.log.stripe()))?;
             if manifest.as_ref().is_some_and(|manifest| manifest.term > self.log.term()) {
                 return Err(CheckpointError::Deposed);
             }
@@ -137,7 +138,10 @@ impl<R: Registers> Checkpoints<R> {
         Ok(())
     }
 
-    fn upload_files(&mut self, files: &mut StoreFiles) -> Result<BTreeMap<String, StoredFile>, CheckpointError> {
+    fn upload_files(
+        &mut self,
+        files: &mut StoreFiles,
+    ) -> Result<BTreeMap<String, StoredFile>, CheckpointError> {
         let folder = self.log.folder().to_owned();
         let mut listed = BTreeMap::new();
         for blob in files.blobs() {
@@ -163,14 +167,14 @@ impl<R: Registers> Checkpoints<R> {
         let name = folder.join(path);
         let open = || File::open(&name).map_err(io_error(&name));
         let content = Content::of(open()?).map_err(io_error(&name))?;
-        self.store_content(path, content, |each| {
-            Content::read(open()?, each).map_err(io_error(&name))
-        })
+        self.store_content(path, content, |each| Content::read(open()?, each).map_err(io_error(&name)))
     }
 
     fn store(&mut self, path: &str, bytes: &[u8]) -> Result<StoredFile, CheckpointError> {
         let content = Content::of(bytes).map_err(io_error(Path::new(path)))?;
-        self.store_content(path, content, |each| Content::read(bytes, each).map_err(io_error(Path::new(path))))
+        self.store_content(path, content, |each| {
+            Content::read(bytes, each).map_err(io_error(Path::new(path)))
+        })
     }
 
     /// Uploads a file unless there is an object with its content.
@@ -178,10 +182,13 @@ impl<R: Registers> Checkpoints<R> {
         &mut self,
         path: &str,
         content: Content,
-        read: impl FnOnce(&mut dyn FnMut(usize, Vec<u8>) -> std::io::Result<()>) -> Result<Content, CheckpointError>,
+        read: impl FnOnce(
+            &mut dyn FnMut(usize, Vec<u8>) -> std::io::Result<()>,
+        ) -> Result<Content, CheckpointError>,
     ) -> Result<StoredFile, CheckpointError> {
         let base = self.base.as_ref().and_then(|(_, manifest)| manifest.as_ref()?.files.get(path));
-        let known = [self.stored.get(path), base].into_iter().flatten().find(|file| file.content == content).cloned();
+        let known =
+            [self.stored.get(path), base].into_iter().flatten().find(|file| file.content == content).cloned();
         let file = match known {
             Some(file) => file,
             None => {
@@ -212,7 +219,8 @@ impl<R: Registers> Checkpoints<R> {
     /// Makes the manifest the next version.
     fn publish(&mut self, manifest: Manifest) -> Result<(), CheckpointError> {
         let base = self.base.as_ref().map_or(Slot::ZERO, |(version, _)| *version);
-        let (log, version, bytes) = (LogId::manifest(self.log.stripe().number), base.next(), manifest.encode());
+        let (log, version, bytes) =
+            (LogId::manifest(self.log.stripe().number), base.next(), manifest.encode());
         // Whatever happens to the write, the latest manifest is read before the next one is built.
         let before = self.base.take();
         let written = self.with_objects(|objects| {
@@ -246,7 +254,8 @@ impl<R: Registers> Checkpoints<R> {
         self.trim_log(&manifest.chain)?;
         self.log.trimmed(bytes);
         let stripe = self.log.stripe().number;
-        let listed: std::collections::BTreeSet<ObjectId> = manifest.files.values().map(|file| file.object).collect();
+        let listed: std::collections::BTreeSet<ObjectId> =
+            manifest.files.values().map(|file| file.object).collect();
         let term = manifest.term;
         self.with_objects(|objects| {
             objects.insist(|| objects.registers.trim(LogId::manifest(stripe), Slot(version.0 - 1)))?;

@@ -56,7 +56,9 @@ impl Manifest {
     }
 
     pub fn decode(stripe: Stripe, bytes: &[u8]) -> Result<Self, DecodeError> {
-        let Some((content, checksum)) = bytes.split_last_chunk() else { return Err(DecodeError("it is too short")) };
+        let Some((content, checksum)) = bytes.split_last_chunk() else {
+            return Err(DecodeError("it is too short"));
+        };
         if xxh3_64(content) != u64::from_le_bytes(*checksum) {
             return Err(DecodeError("it does not match its checksum"));
         }
@@ -68,7 +70,9 @@ impl Manifest {
         let mut files = BTreeMap::new();
         for _ in 0..input.count()? {
             let path = std::str::from_utf8(input.bytes()?).map_err(|_| DecodeError("a path is not text"))?;
-            if path.is_empty() || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
+            if path.is_empty()
+                || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+            {
                 return Err(DecodeError("a path is outside of the directory"));
             }
             let length = input.varint()?;

@@ -251,7 +251,8 @@ fn clear(folder: &Path) -> Result<(), CheckpointError> {
 }
 
 fn has_content(path: &Path, expected: &Content) -> bool {
-    let is_long = |file: &File| file.metadata().is_ok_and(|data| data.is_file() && data.len() == expected.length);
+    let is_long =
+        |file: &File| file.metadata().is_ok_and(|data| data.is_file() && data.len() == expected.length);
     let file = File::open(path).ok().filter(is_long);
     file.is_some_and(|file| Content::of(file).is_ok_and(|content| content == *expected))
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use jeton_engine::{
 };
 use jeton_register::{Admission, Admitted, Batch, Error, LogId, Registers, WriteResult};
 use jeton_wal::{Blob, Error as LogError, Extent, Limits, LogId as PartitionLogId, Slot, spawn_aborting};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::blobs::{CacheFolder, read_catalog, write_catalog};
 use crate::chain::{Chain, ChainError};
@@ -48,29 +48,40 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The most bytes of frames that no checkpoint contains. Beyond it writes are refused.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
+/// After this time without a write, an owner writes a proof.
+const PROOF_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Durable frames that wait for a subscriber. One that lags behind further is dropped.
+const SUBSCRIBED_FRAMES_MAX: usize = 64;
+
 /// Writes of a claim without a result, after which it is given up.
 const CLAIM_WRITES_MAX: u32 = 10;
 
-/// The log of a stripe in registers, in the term that began when it was opened.
+/// The log of a stripe in registers. It is opened by a follower, which only reads it, and written once the
+/// node has [claimed](Self::own) the stripe. A log that is deposed must be opened again.
 ///
 /// The stores of a node are caches. The log is trimmed when a [checkpoint](crate::Checkpoints) in the registers
 /// contains what a node with an empty directory needs.
 pub struct StripeLog<R> {
     registers: Arc<R>,
     deployment: Deployment,
-    /// As of the checkpoint that the log was read from, and as of the claim.
+    /// As of the checkpoint that the log was read from, and when the log was opened.
     base: Chain,
-    claimed: Chain,
+    opened: Chain,
     durable: Arc<Durable>,
     /// What the stores in the directory contain.
     local: Mutex<LocalCheckpoint>,
     next_object: AtomicU32,
+    /// The slot of the claim of this node; 0 before that.
+    term: AtomicU64,
     limits: Limits,
     admission: Arc<Admission>,
     /// The version of the catalogue, for the next frame.
     catalog: Arc<AtomicU64>,
     end: Arc<End>,
-    /// `None` once the log is closed.
+    proof_interval: Arc<AtomicU64>,
+    subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
+    /// `None` before the claim, and once the log is closed.
     commands: Mutex<Option<Sender<Command>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     folder: CacheFolder,
@@ -155,55 +166,103 @@ impl<R: Registers> StripeLog<R> {
         me: Owner,
         folder: &Path,
     ) -> Result<Self, OpenError> {
+        let mut log = Self::follow(registers, deployment, number, folder)?;
+        log.opened = claim(&*log.registers, log.opened.clone(), me)?;
+        log.own(&log.opened)?;
+        Ok(log)
+    }
+
+    /// Reads the log to its end, and writes nothing. Blocks.
+    pub fn follow(
+        registers: Arc<R>,
+        deployment: Deployment,
+        number: u16,
+        folder: &Path,
+    ) -> Result<Self, OpenError> {
         let stripe = deployment.stripe(number).ok_or(OpenError::NoStripe(number))?;
         let empty = deployment.chain(stripe);
         let folder = CacheFolder::open(folder, empty.before())?;
-        let seed::Prepared { base, end, bytes, local } = seed::prepare(&*registers, &folder, &empty)?;
-        let claimed = claim(&*registers, end, me)?;
-
-        let catalog = Arc::new(AtomicU64::new(claimed.catalog()));
-        let end = Arc::<End>::default();
-        let (commands, received) = channel();
-        let durable = Arc::new(Durable {
-            chain: Mutex::new(claimed.clone()),
+        let seed::Prepared { base, end: opened, bytes, local } = seed::prepare(&*registers, &folder, &empty)?;
+        let durable = Durable {
+            chain: Mutex::new(opened.clone()),
             bytes: AtomicU64::new(bytes),
             trimmed_bytes: AtomicU64::new(0),
-        });
-        let thread = WriterThread {
-            durable: Arc::clone(&durable),
-            writer: Writer::new(&claimed, FRAME_BYTES_MAX),
-            registers: Arc::clone(&registers),
-            log: claimed.log(),
-            catalog: Arc::clone(&catalog),
-            end: Arc::clone(&end),
         };
-        let thread = spawn_aborting("jeton-stripe", move || thread.run(&received));
-        let io_error = |source| OpenError::Io { path: "the thread of the stripe".into(), source };
         Ok(Self {
             limits: limits(&*registers),
             registers,
             deployment,
             base,
-            claimed,
-            durable,
+            opened,
+            durable: Arc::new(durable),
             local: Mutex::new(local),
             next_object: AtomicU32::new(0),
+            term: AtomicU64::new(0),
             admission: Admission::new(REQUESTS_MAX, REQUEST_BYTES_MAX),
-            catalog,
-            end,
-            commands: Mutex::new(Some(commands)),
-            thread: Mutex::new(Some(thread.map_err(io_error)?)),
+            catalog: Arc::default(),
+            end: Arc::default(),
+            proof_interval: Arc::new(AtomicU64::new(PROOF_INTERVAL.as_millis() as u64)),
+            subscribers: Arc::default(),
+            commands: Mutex::new(None),
+            thread: Mutex::new(None),
             folder,
         })
     }
 
-    /// The slot of the claim.
-    pub fn term(&self) -> Slot {
-        self.claimed.term()
+    /// Begins the term of this node: its claim is the last frame of the chain.
+    pub(crate) fn own(&self, claimed: &Chain) -> Result<(), OpenError> {
+        let (commands, received) = channel();
+        self.durable.own(claimed);
+        let thread = WriterThread {
+            durable: Arc::clone(&self.durable),
+            writer: Writer::new(claimed, FRAME_BYTES_MAX),
+            registers: Arc::clone(&self.registers),
+            log: claimed.log(),
+            catalog: Arc::clone(&self.catalog),
+            end: Arc::clone(&self.end),
+            proof_interval: Arc::clone(&self.proof_interval),
+            subscribers: Arc::clone(&self.subscribers),
+        };
+        let thread = spawn_aborting("jeton-stripe", move || thread.run(&received));
+        let io_error = |source| OpenError::Io { path: "the thread of the stripe".into(), source };
+        *lock(&self.thread) = Some(thread.map_err(io_error)?);
+        *lock(&self.commands) = Some(commands);
+        self.catalog.fetch_max(claimed.catalog(), Ordering::Relaxed);
+        self.term.store(claimed.term().0, Ordering::Release);
+        Ok(())
     }
 
     pub(crate) fn registers(&self) -> &R {
         &self.registers
+    }
+
+    /// As of the time when the log was opened.
+    pub(crate) fn opened(&self) -> &Chain {
+        &self.opened
+    }
+
+    /// Whether this node has claimed the stripe. It may be deposed since.
+    fn is_owner(&self) -> bool {
+        self.term() > Slot::ZERO
+    }
+
+    /// The frames that this owner writes from now on, once they are durable. A subscriber that does not keep
+    /// up is dropped, and must read the registers.
+    pub fn subscribe(&self) -> mpsc::Receiver<(Slot, Bytes)> {
+        let (sender, frames) = mpsc::channel(SUBSCRIBED_FRAMES_MAX);
+        lock(&self.subscribers).push(sender);
+        frames
+    }
+
+    /// Sets the time without a write after which the owner writes a proof, from the next write on.
+    pub fn set_proof_interval(&self, interval: Duration) {
+        let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        self.proof_interval.store(millis.max(1), Ordering::Relaxed);
+    }
+
+    /// The slot of the claim of this node; 0 while it follows.
+    pub fn term(&self) -> Slot {
+        Slot(self.term.load(Ordering::Acquire))
     }
 
     pub(crate) fn stripe(&self) -> &Stripe {
@@ -222,6 +281,12 @@ impl<R: Registers> StripeLog<R> {
     pub(crate) fn durable(&self) -> (Chain, u64) {
         let chain = lock(&self.durable.chain);
         (chain.clone(), self.durable.bytes.load(Ordering::Relaxed))
+    }
+
+    /// A follower has applied a frame of this many bytes.
+    pub(crate) fn followed(&self, chain: &Chain, frame_bytes: usize) {
+        *lock(&self.durable.chain) = chain.clone();
+        self.durable.bytes.fetch_add(frame_bytes as u64, Ordering::Relaxed);
     }
 
     /// The log is trimmed for these bytes of frames.
@@ -263,7 +328,9 @@ impl<R: Registers> StripeLog<R> {
         &self,
         yield_to: Option<NodeId>,
     ) -> impl Future<Output = Result<(), AppendError>> + Send + 'static + use<R> {
-        let sent = self.admission.reserve(1, 0).map(|admitted| {
+        let owner = if self.is_owner() { Ok(()) } else { Err(AppendError::Deposed) };
+        let admitted = owner.and_then(|()| Ok(self.admission.reserve(1, 0).map_err(log_error)?));
+        let sent = admitted.map(|admitted| {
             let (ticket, result) = Ticket::new(admitted);
             let command = match yield_to {
                 None => Command::Prove(ticket),
@@ -271,7 +338,7 @@ impl<R: Registers> StripeLog<R> {
             };
             self.send(command, result)
         });
-        async move { sent.map_err(log_error)?.await }
+        async move { sent?.await }
     }
 
     fn send(
@@ -300,7 +367,7 @@ fn limits<R: Registers>(registers: &R) -> Limits {
     }
 }
 
-fn claim<R: Registers>(registers: &R, chain: Chain, me: Owner) -> Result<Chain, OpenError> {
+pub(crate) fn claim<R: Registers>(registers: &R, chain: Chain, me: Owner) -> Result<Chain, OpenError> {
     let log = chain.log();
     let mut claimant = Claimant::new(chain, me);
     let mut pause = PAUSE_MIN;
@@ -330,6 +397,8 @@ struct WriterThread<R> {
     log: LogId,
     catalog: Arc<AtomicU64>,
     end: Arc<End>,
+    proof_interval: Arc<AtomicU64>,
+    subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
 }
 
 impl<R: Registers> WriterThread<R> {
@@ -338,8 +407,12 @@ impl<R: Registers> WriterThread<R> {
         let mut pause = PAUSE_MIN;
         loop {
             if self.writer.is_idle() {
-                let Ok(command) = commands.recv() else { return };
-                self.take(command);
+                let interval = Duration::from_millis(self.proof_interval.load(Ordering::Relaxed));
+                match commands.recv_timeout(interval) {
+                    Ok(command) => self.take(command),
+                    Err(RecvTimeoutError::Timeout) => self.writer.prove_idle(),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
             }
             while let Ok(command) = commands.try_recv() {
                 self.take(command);
@@ -354,6 +427,9 @@ impl<R: Registers> WriterThread<R> {
                     let ended = self.writer.has_ended();
                     if ended {
                         self.end.depose();
+                    }
+                    if let Some(frame) = self.writer.take_durable() {
+                        lock(&self.subscribers).retain(|one| one.try_send(frame.clone()).is_ok());
                     }
                     tickets.into_iter().for_each(Ticket::complete);
                     if ended {
@@ -384,6 +460,14 @@ impl<R: Registers> WriterThread<R> {
 }
 
 impl Durable {
+    /// The node has claimed the stripe. Owners before may have trimmed the log since it was opened, so what is
+    /// left is due for a checkpoint, but no reason to refuse writes.
+    fn own(&self, claimed: &Chain) {
+        *lock(&self.chain) = claimed.clone();
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        self.trimmed_bytes.fetch_max(bytes.saturating_sub(LOG_BYTES_MAX / 2), Ordering::Relaxed);
+    }
+
     fn accept(&self, slot: Slot, frame: &[u8]) {
         let mut chain = lock(&self.chain);
         chain.accept(slot, frame).expect("the owner wrote the frame after the one before it");
@@ -415,7 +499,7 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
             let why = format!("{log_bytes} bytes of the stripe are in no checkpoint");
             return Err(LogError::Full(why).into());
         }
-        if self.is_deposed() {
+        if !self.is_owner() || self.is_deposed() {
             return Err(AppendError::Deposed);
         }
         let overhead = entries * (ENTRY_OVERHEAD_MAX + ENTRY_START_MAX);
@@ -446,8 +530,8 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
                 Self(LogError::from(error).into())
             }
         }
-        let mut chain = if mutated!(SeedWithoutTail) { self.claimed.clone() } else { self.base.clone() };
-        let read = chain.read(&*self.registers, self.term(), |register, frame| {
+        let mut chain = if mutated!(SeedWithoutTail) { self.opened.clone() } else { self.base.clone() };
+        let read = chain.read(&*self.registers, Slot(self.opened.next().0 - 1), |register, frame| {
             let Body::Entries(entries) = frame.body else { return Ok(()) };
             for (partition, slot, bytes) in entries.iter() {
                 let at = EntryLocation::Register(register);
@@ -456,15 +540,15 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
             Ok(())
         });
         block_on(read).map_err(|Stopped(error)| error)?;
-        if chain != self.claimed {
+        if chain != self.opened {
             return Err(LogError::Damaged(format!("{} has lost frames", chain.log())).into());
         }
         Ok(())
     }
 
-    /// As of the claim.
+    /// As of the time when the log was opened.
     fn extent(&self, partition: PartitionId) -> Result<Extent, LogError> {
-        Ok(Extent { trimmed: self.base.last_slot(partition), last: self.claimed.last_slot(partition) })
+        Ok(Extent { trimmed: self.base.last_slot(partition), last: self.opened.last_slot(partition) })
     }
 
     /// Records what the stores contain. The registers are trimmed by [`Checkpoints`](crate::Checkpoints).
@@ -493,12 +577,10 @@ impl<R: Registers> BlobStore for StripeLog<R> {
     fn put_blob(&self, name: &str, blob: &Blob) -> Result<bool, LogError> {
         match name {
             STORE => Err(LogError::Invalid("the secret of a deployment does not change".into())),
-            CATALOG if self.is_deposed() => Err(LogError::Unavailable("another node owns the stripe".into())),
-            CATALOG => {
-                write_catalog(&*self.registers, blob)?;
-                self.catalog.fetch_max(blob.version, Ordering::Relaxed);
-                Ok(true)
+            CATALOG if !self.is_owner() || self.is_deposed() => {
+                Err(LogError::Unavailable("another node owns the stripe".into()))
             }
+            CATALOG => write_catalog(&*self.registers, blob),
             _ => self.folder.put(name, blob),
         }
     }
@@ -513,16 +595,19 @@ impl<R: Registers> BlobStore for StripeLog<R> {
             CATALOG => {
                 let found = read_catalog(&*self.registers)?;
                 let version = found.as_ref().map_or(0, |blob| blob.version);
-                let needed = self.claimed.catalog();
+                let needed = self.opened.catalog();
                 if version < needed {
                     let why = format!("the log needs version {needed} of the catalogue; there is {version}");
                     return Err(LogError::Damaged(why));
                 }
-                self.catalog.fetch_max(version, Ordering::Relaxed);
                 Ok(found)
             }
             _ => self.folder.get(name),
         }
+    }
+
+    fn shared_catalog(&self) -> Option<&AtomicU64> {
+        Some(&self.catalog)
     }
 }
 

@@ -59,7 +59,8 @@ impl Uploader {
         let stopping = checkpoints.stop_flag();
         let (stop, stopped) = channel();
         let last_error = Arc::<Mutex<Option<String>>>::default();
-        let schedule = Schedule { checkpoints, options, last_error: last_error.clone(), last: Instant::now() };
+        let schedule =
+            Schedule { checkpoints, options, last_error: last_error.clone(), last: Instant::now() };
         let run = move || run_at_low_priority(|| schedule.run(&stopped));
         let thread = Some(spawn_aborting("jeton-upload", run)?);
         Ok(Self { stop: Some(stop), stopping, last_error, thread })

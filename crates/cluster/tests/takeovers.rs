@@ -42,3 +42,9 @@ fn no_seed_violates_a_rule() {
 fn no_node_reads_past_a_lost_frame() {
     no_violation(true);
 }
+
+#[test]
+fn no_id_counts_twice_when_tables_change_elsewhere() {
+    let found = (0..SEEDS).find_map(|seed| Some((seed, simulation::eras::run(seed)?)));
+    assert!(found.is_none(), "{found:?}");
+}

@@ -1,12 +1,14 @@
 //! The catalogue: all tables of a store, by name and by number.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use forgetful_filter::{Budget, Timestamp};
 
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
+use crate::era::Era;
 use crate::settings::{SettingsError, TableSettings};
 use crate::table::{CatalogError, StoredEras, Table};
 
@@ -172,6 +174,36 @@ impl Catalog {
         let place = at.map(|at| &mut next.tables[at]).filter(|old| old.name == table.name);
         *place.expect("a table keeps its number and its name") = Arc::new(table);
         next
+    }
+
+    /// A later catalogue, which another store has [encoded](Self::encode), for a store that has decided under
+    /// this one until `now`. Eras that are in both keep their filters.
+    pub fn adopt(&self, later: &[u8], now: Timestamp) -> Result<Self, CatalogError> {
+        struct Known<'a>(&'a Catalog);
+        impl StoredEras for Known<'_> {
+            fn open(&self, _: TableId, _: u32) -> Option<impl io::Read> {
+                None::<io::Empty>
+            }
+
+            fn known(&self, table: TableId, era: u32) -> Option<(Arc<Era>, Timestamp)> {
+                self.0.get(table)?.era(era)
+            }
+        }
+        let mut later = Self::restore(later, &self.budget, Timestamp::ZERO, &Known(self))?;
+        for table in &mut later.tables {
+            if let Some(known) = self.get(table.id) {
+                *table = Arc::new(table.after(known, now));
+            }
+        }
+        Ok(later)
+    }
+
+    /// The catalogue for a store that may have decided under any of its eras until `now`: it learned of
+    /// changes that other stores made at unknown times.
+    #[must_use]
+    pub fn taken_over_at(&self, now: Timestamp) -> Self {
+        let tables = self.tables.iter().map(|table| Arc::new(table.ended_at(0, now))).collect();
+        Self { tables, ..self.clone() }
     }
 
     /// Encodes the catalogue without the filters.

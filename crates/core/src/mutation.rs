@@ -58,6 +58,13 @@ pub enum Mutation {
     DeleteListedObject,
     ManifestOnOldBase,
     SeedWithoutTail,
+    ProofFromBeforeTheRead,
+    StandbyAppliesBeforeFresh,
+    PushSkipsGap,
+    AdoptKeepsEraEnds,
+    DeposedKeepsFilter,
+    DeposedAnswersPending,
+    TimelineBelievesWallAtTakeover,
 }
 
 std::thread_local! {

@@ -26,6 +26,7 @@ use jeton_wal::disk::Disk;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, StoreTime};
+use crate::follow::LogEntry;
 use crate::health::Health;
 use crate::options::Options;
 use crate::partition_log::{AppendError, PartitionLog};
@@ -91,6 +92,13 @@ pub enum Message {
         closed: bool,
         reply: oneshot::Sender<bool>,
     },
+    /// Applies entries that another owner of the log has written.
+    Replay {
+        entries: Vec<LogEntry>,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Requests are decided from now on: no other owner writes to the log.
+    Serve(oneshot::Sender<()>),
 }
 
 /// A part of a checkpoint that a shard hands to the checkpoint thread.
@@ -141,10 +149,12 @@ pub struct Worker<L, V, D: Disk, C> {
 
 /// What is in flight between a shard and its surroundings.
 #[derive(Default)]
-struct ShardQueues {
+pub(crate) struct ShardQueues {
     in_flight: VecDeque<InFlight>,
     /// Requests that are not decided yet.
-    backlog: Backlog,
+    pub(crate) backlog: Backlog,
+    /// Whether another node owns the log: entries are replayed, and requests refused.
+    pub(crate) following: bool,
     /// Frozen, and not durable yet.
     ids: Option<FrozenIds>,
     values: Option<FrozenValues>,
@@ -165,7 +175,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
     /// Runs until all senders of the queue are dropped and every request has a response; or until a batch is
     /// dropped, when the engine closes or another owner has taken over the log.
     pub async fn run(mut self) {
-        let mut queues = ShardQueues::default();
+        let mut queues = ShardQueues { following: self.health.following(), ..Default::default() };
         let mut messages = Vec::new();
         let mut open = true;
         let mut yielded = !self.yields_first;
@@ -219,7 +229,9 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                     if !messages.is_empty() {
                         let (before, count) = (queues.backlog.requests(), messages.len());
                         for message in messages.drain(..) {
-                            self.receive(message, &mut queues);
+                            if !self.receive(message, &mut queues) {
+                                return;
+                            }
                         }
                         queues.weight = (queues.backlog.requests() - before).div_ceil(count);
                     }
@@ -231,8 +243,19 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         }
     }
 
-    fn receive(&mut self, message: Message, queues: &mut ShardQueues) {
+    /// Returns false if the shard must end: an entry was applied in part.
+    fn receive(&mut self, message: Message, queues: &mut ShardQueues) -> bool {
         match message {
+            Message::Replay { entries, reply } => {
+                let replayed = self.replay(&entries);
+                let ends = matches!(replayed, Err(EngineError::Storage(_)));
+                let _caller_gone = reply.send(replayed);
+                return !ends;
+            }
+            Message::Serve(reply) => {
+                queues.following = false;
+                let _caller_gone = reply.send(());
+            }
             Message::Request { request, reply } => {
                 queues.backlog.push(PendingBatch::one(request, reply));
             }
@@ -268,10 +291,14 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 }
             }
         }
+        true
     }
 
     /// Decides requests of the backlog, up to the size of a batch.
     fn decide(&mut self, queues: &mut ShardQueues, requests_max: usize) {
+        if queues.following {
+            return self.refuse_all(queues);
+        }
         let BatchInput { mut batches, bytes, writes } = self.take(queues, requests_max);
         let (mut reservation, mut refusal) = (None, None);
         if writes > 0 {
@@ -300,7 +327,14 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         let appended = self.time.elapsed();
         let ahead = self.health.undurable_for(appended);
         self.shard.acknowledge_early(ahead < self.options.relaxed_interval || mutated!(RelaxedUnbounded));
-        let batch = self.shard.process(&catalog, &requests, now, |(index, at), needs_batch, response| {
+        let batch = self.shard.process(&catalog, &requests, now, |(index, at), needs_batch, mut response| {
+            if let Some(refusal @ EngineError::NoSuchTable(_)) = response.refusal()
+                && self.health.shares_tables()
+            {
+                // Another node has created it.
+                self.health.set_tables_behind();
+                *refusal = EngineError::Busy("the tables are read again");
+            }
             responses[index as usize].put(at as usize, needs_batch, response);
         });
         if let Some(batch) = batch {
@@ -364,7 +398,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         input
     }
 
-    fn admit(&self, writes: usize, bytes: usize) -> Result<L::Reservation, EngineError> {
+    /// Refuses more to remember while checkpoints lag behind.
+    pub(crate) fn check_memory(&self) -> Result<(), EngineError> {
         let (_, ids) = self.shard.recent_ids();
         let (dirty, _) = self.shard.cell_bytes();
         let share = self.options.dirty_bytes_max / self.options.shards;
@@ -374,6 +409,11 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 None => EngineError::Busy("checkpoints lag behind"),
             });
         }
+        Ok(())
+    }
+
+    fn admit(&self, writes: usize, bytes: usize) -> Result<L::Reservation, EngineError> {
+        self.check_memory()?;
         self.log.reserve(writes, bytes).map_err(|error| match error {
             AppendError::Deposed => EngineError::Moved,
             AppendError::Log(LogError::Full(why)) => EngineError::Full(why),
@@ -459,7 +499,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             return;
         }
         queues.flushing.append(&mut queues.flush_next);
-        self.shard.freeze_values(&self.catalog.load(), self.time.now());
+        let from = self.undecided_from(queues);
+        self.shard.freeze_values(&self.catalog.load(), from);
     }
 
     /// Copies some of the frozen cells. Once all are copied and durable, they are stored.

@@ -5,5 +5,7 @@
 mod caches;
 mod checkpoints;
 mod engines;
+mod followers;
 mod node;
 mod postgres;
+mod tables;
