@@ -12,7 +12,7 @@
 //! it is durable in the log. Trims and deletions follow from a durable manifest, and later manifests need
 //! neither what they trim nor what they delete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl<R: Registers> Checkpoints<R> {
         self.untrimmed.is_none()
     }
 
-    /// Stores a checkpoint, and trims the log. Blocks. After an error it may be repeated.
+    /// Stores a checkpoint. Then [`clean_up`](Self::clean_up) is due. Blocks. After an error it may be repeated.
     pub fn upload(&mut self) -> Result<(), CheckpointError> {
         self.uploaded_bytes = 0;
         let (target, bytes) = self.log.durable();
@@ -99,7 +99,7 @@ impl<R: Registers> Checkpoints<R> {
         }
         self.publish(manifest)?;
         self.untrimmed = Some(bytes);
-        self.clean_up()
+        Ok(())
     }
 
     /// Everything up to the target must be in the files, and nothing that is not durable in the log.
@@ -214,7 +214,7 @@ impl<R: Registers> Checkpoints<R> {
         let base = self.base.as_ref().map_or(Slot::ZERO, |(version, _)| *version);
         let (log, version, bytes) = (LogId::manifest(self.log.stripe().number), base.next(), manifest.encode());
         // Whatever happens to the write, the latest manifest is read before the next one is built.
-        let before = self.base.take();
+        self.base = None;
         let written = self.with_objects(|objects| {
             objects.insist(|| {
                 let mut batch = Batch::new();
@@ -229,9 +229,7 @@ impl<R: Registers> Checkpoints<R> {
             Some(WriteResult::Taken(_) | WriteResult::Trimmed) if mutated!(ManifestOnOldBase) => {}
             Some(WriteResult::Taken(_) | WriteResult::Trimmed) => return Err(CheckpointError::Overtaken),
             Some(WriteResult::Gap) | None => {
-                let why = format!("{log} has lost slot {base}");
-                drop(before);
-                return Err(CheckpointError::Damaged(why));
+                return Err(CheckpointError::Damaged(format!("{log} has lost slot {base}")));
             }
         }
         self.stored.clone_from(&manifest.files);
@@ -239,14 +237,15 @@ impl<R: Registers> Checkpoints<R> {
         Ok(())
     }
 
-    /// Trims and deletes what the durable manifest makes superfluous.
+    /// Trims the log, and deletes the objects that the manifest does not list. Blocks. After an error it may be
+    /// repeated.
     pub fn clean_up(&mut self) -> Result<(), CheckpointError> {
         let Some(bytes) = self.untrimmed else { return Ok(()) };
         let Some((version, Some(manifest))) = &self.base else { return Ok(()) };
         self.trim_log(&manifest.chain)?;
         self.log.trimmed(bytes);
         let stripe = self.log.stripe().number;
-        let listed: std::collections::BTreeSet<ObjectId> = manifest.files.values().map(|file| file.object).collect();
+        let listed: BTreeSet<ObjectId> = manifest.files.values().map(|file| file.object).collect();
         let term = manifest.term;
         self.with_objects(|objects| {
             objects.insist(|| objects.registers.trim(LogId::manifest(stripe), Slot(version.0 - 1)))?;

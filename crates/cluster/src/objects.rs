@@ -105,8 +105,7 @@ impl<R: Registers> Objects<'_, R> {
                 Err(
                     RegisterError::Unknown(_)
                     | RegisterError::Unavailable(_)
-                    | RegisterError::Busy(_)
-                    | RegisterError::Full(_),
+                    | RegisterError::Busy(_),
                 ) if attempts < ATTEMPTS_MAX => {}
                 Err(error) => return Err(error.into()),
             }

@@ -7,7 +7,7 @@ use jeton_register::{LogId, Registers};
 use jeton_register_postgres::{Options, PostgresRegisters, create_schema};
 use jeton_testbed::{Postgres, Proxy};
 
-use super::checkpoints::take_over_from_checkpoints;
+use super::checkpoint_scenarios::take_over_from_checkpoints;
 use super::node::{Node, STRIPE};
 
 /// What the first node's last frame meets.
