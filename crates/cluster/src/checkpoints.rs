@@ -43,7 +43,9 @@ pub struct Checkpoints<R: Registers> {
 }
 
 impl<R: Registers> Checkpoints<R> {
+    /// A log has one at a time.
     pub fn new(engine: Arc<Engine<StripeLog<R>>>, log: Arc<StripeLog<R>>) -> Self {
+        log.durable().set_uploader(true);
         Self {
             engine,
             log,
@@ -75,7 +77,7 @@ impl<R: Registers> Checkpoints<R> {
             Some((_, Some(manifest))) => &manifest.chain,
             _ => self.log.base(),
         };
-        self.log.durable().0.has_entries_after(base)
+        self.log.durable().state().0.has_entries_after(base)
     }
 
     /// Whether everything is deleted that the last checkpoint makes superfluous.
@@ -86,7 +88,7 @@ impl<R: Registers> Checkpoints<R> {
     /// Stores a checkpoint. Then [`clean_up`](Self::clean_up) is due. Blocks. After an error it may be repeated.
     pub fn upload(&mut self) -> Result<(), CheckpointError> {
         self.uploaded_bytes = 0;
-        let (target, bytes) = self.log.durable();
+        let (target, bytes) = self.log.durable().state();
         self.engine.store_all()?;
         let (mut files, positions) = self.engine.store_files()?;
         self.check(&target, &positions)?;
@@ -104,7 +106,7 @@ impl<R: Registers> Checkpoints<R> {
 
     /// Everything up to the target must be in the files, and nothing that is not durable in the log.
     fn check(&self, target: &Chain, positions: &CheckpointPositions) -> Result<(), CheckpointError> {
-        let (durable, _) = self.log.durable();
+        let (durable, _) = self.log.durable().state();
         for ((partition, needed), (_, last)) in target.slots().zip(durable.slots()) {
             let CheckpointPositions { values, ids, filters } = positions;
             for (what, watermarks) in [("value store", values), ("id index", ids), ("filters", filters)] {
@@ -122,7 +124,8 @@ impl<R: Registers> Checkpoints<R> {
 
     fn find_base(&mut self) -> Result<(), CheckpointError> {
         if self.base.is_none() {
-            let (version, manifest) = self.with_objects(|objects| Manifest::latest(objects, self.log.stripe()))?;
+            let (version, manifest) =
+                self.with_objects(|objects| Manifest::latest(objects, self.log.stripe()))?;
             if manifest.as_ref().is_some_and(|manifest| manifest.term > self.log.term()) {
                 return Err(CheckpointError::Deposed);
             }
@@ -137,7 +140,10 @@ impl<R: Registers> Checkpoints<R> {
         Ok(())
     }
 
-    fn upload_files(&mut self, files: &mut StoreFiles) -> Result<BTreeMap<String, StoredFile>, CheckpointError> {
+    fn upload_files(
+        &mut self,
+        files: &mut StoreFiles,
+    ) -> Result<BTreeMap<String, StoredFile>, CheckpointError> {
         let folder = self.log.folder().to_owned();
         let mut listed = BTreeMap::new();
         for blob in files.blobs() {
@@ -163,14 +169,14 @@ impl<R: Registers> Checkpoints<R> {
         let name = folder.join(path);
         let open = || File::open(&name).map_err(io_error(&name));
         let content = Content::of(open()?).map_err(io_error(&name))?;
-        self.store_content(path, content, |each| {
-            Content::read(open()?, each).map_err(io_error(&name))
-        })
+        self.store_content(path, content, |each| Content::read(open()?, each).map_err(io_error(&name)))
     }
 
     fn store(&mut self, path: &str, bytes: &[u8]) -> Result<StoredFile, CheckpointError> {
         let content = Content::of(bytes).map_err(io_error(Path::new(path)))?;
-        self.store_content(path, content, |each| Content::read(bytes, each).map_err(io_error(Path::new(path))))
+        self.store_content(path, content, |each| {
+            Content::read(bytes, each).map_err(io_error(Path::new(path)))
+        })
     }
 
     /// Uploads a file unless there is an object with its content.
@@ -178,14 +184,17 @@ impl<R: Registers> Checkpoints<R> {
         &mut self,
         path: &str,
         content: Content,
-        read: impl FnOnce(&mut dyn FnMut(usize, Vec<u8>) -> std::io::Result<()>) -> Result<Content, CheckpointError>,
+        read: impl FnOnce(
+            &mut dyn FnMut(usize, Vec<u8>) -> std::io::Result<()>,
+        ) -> Result<Content, CheckpointError>,
     ) -> Result<StoredFile, CheckpointError> {
         let base = self.base.as_ref().and_then(|(_, manifest)| manifest.as_ref()?.files.get(path));
-        let known = [self.stored.get(path), base].into_iter().flatten().find(|file| file.content == content).cloned();
+        let known =
+            [self.stored.get(path), base].into_iter().flatten().find(|file| file.content == content).cloned();
         let file = match known {
             Some(file) => file,
             None => {
-                let object = ObjectId { term: self.log.term(), number: self.log.next_object() };
+                let object = ObjectId { term: self.log.term(), number: self.log.durable().next_object() };
                 self.with_objects(|objects| {
                     let mut failed = None;
                     let uploaded = read(&mut |piece, bytes| {
@@ -212,7 +221,8 @@ impl<R: Registers> Checkpoints<R> {
     /// Makes the manifest the next version.
     fn publish(&mut self, manifest: Manifest) -> Result<(), CheckpointError> {
         let base = self.base.as_ref().map_or(Slot::ZERO, |(version, _)| *version);
-        let (log, version, bytes) = (LogId::manifest(self.log.stripe().number), base.next(), manifest.encode());
+        let (log, version, bytes) =
+            (LogId::manifest(self.log.stripe().number), base.next(), manifest.encode());
         // Whatever happens to the write, the latest manifest is read before the next one is built.
         self.base = None;
         let written = self.with_objects(|objects| {
@@ -243,7 +253,7 @@ impl<R: Registers> Checkpoints<R> {
         let Some(bytes) = self.untrimmed else { return Ok(()) };
         let Some((version, Some(manifest))) = &self.base else { return Ok(()) };
         self.trim_log(&manifest.chain)?;
-        self.log.trimmed(bytes);
+        self.log.durable().trimmed(bytes);
         let stripe = self.log.stripe().number;
         let listed: BTreeSet<ObjectId> = manifest.files.values().map(|file| file.object).collect();
         let term = manifest.term;
@@ -264,5 +274,11 @@ impl<R: Registers> Checkpoints<R> {
     fn with_objects<T>(&self, act: impl FnOnce(&Objects<'_, R>) -> T) -> T {
         let stopped = || self.stop.load(Ordering::Relaxed);
         act(&Objects { registers: self.log.registers(), stripe: self.log.stripe().number, stopped: &stopped })
+    }
+}
+
+impl<R: Registers> Drop for Checkpoints<R> {
+    fn drop(&mut self) {
+        self.log.durable().set_uploader(false);
     }
 }

@@ -64,7 +64,10 @@ pub(crate) struct Content {
 
 impl Content {
     /// Calls `each` for every piece.
-    pub fn read(mut from: impl Read, mut each: impl FnMut(usize, Vec<u8>) -> io::Result<()>) -> io::Result<Self> {
+    pub fn read(
+        mut from: impl Read,
+        mut each: impl FnMut(usize, Vec<u8>) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let mut content = Self::default();
         loop {
             let mut piece = Vec::new();
@@ -102,11 +105,8 @@ impl<R: Registers> Objects<'_, R> {
         loop {
             match block_on(request()) {
                 Ok(result) => return Ok(result),
-                Err(
-                    RegisterError::Unknown(_)
-                    | RegisterError::Unavailable(_)
-                    | RegisterError::Busy(_),
-                ) if attempts < ATTEMPTS_MAX => {}
+                Err(RegisterError::Unknown(_) | RegisterError::Unavailable(_) | RegisterError::Busy(_))
+                    if attempts < ATTEMPTS_MAX => {}
                 Err(error) => return Err(error.into()),
             }
             if (self.stopped)() {
@@ -152,7 +152,8 @@ impl<R: Registers> Objects<'_, R> {
             let Some(last) = names.last() else { return Ok(()) };
             after = last.clone();
             let of = |name: &String| ObjectId::of(self.stripe, name);
-            let garbage: Vec<String> = names.into_iter().filter(|name| of(name).is_some_and(&is_garbage)).collect();
+            let garbage: Vec<String> =
+                names.into_iter().filter(|name| of(name).is_some_and(&is_garbage)).collect();
             if !garbage.is_empty() {
                 self.insist(|| self.registers.delete_objects(garbage.clone()))?;
             }

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use jeton_register::Error as RegisterError;
-use jeton_wal::{Error as LogError, Slot};
 use jeton_wal::disk::LockError;
+use jeton_wal::{Error as LogError, Slot};
 
 use crate::chain::ChainError;
 use crate::checkpoint_error::CheckpointError;

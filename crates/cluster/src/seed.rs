@@ -141,7 +141,15 @@ pub(crate) fn prepare<R: Registers>(
             }
         };
         match read(registers, base, &local, folder.path()) {
-            Err(OpenError::Chain(ChainError::Registers(RegisterError::Trimmed { .. }))) => {}
+            Err(OpenError::Chain(ChainError::Registers(RegisterError::Trimmed { log, through }))) => {
+                // Only for a later manifest.
+                if last == Some(version) {
+                    let why =
+                        format!("{log} is trimmed up to {through}, beyond version {version} of its manifest");
+                    return Err(CheckpointError::Damaged(why).into());
+                }
+                last = Some(version);
+            }
             read => {
                 let (end, bytes) = read?;
                 // Now the directory is known to be of this chain.
@@ -251,7 +259,8 @@ fn clear(folder: &Path) -> Result<(), CheckpointError> {
 }
 
 fn has_content(path: &Path, expected: &Content) -> bool {
-    let is_long = |file: &File| file.metadata().is_ok_and(|data| data.is_file() && data.len() == expected.length);
+    let is_long =
+        |file: &File| file.metadata().is_ok_and(|data| data.is_file() && data.len() == expected.length);
     let file = File::open(path).ok().filter(is_long);
     file.is_some_and(|file| Content::of(file).is_ok_and(|content| content == *expected))
 }

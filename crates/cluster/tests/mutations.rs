@@ -44,10 +44,10 @@ fn search(planted: Option<Mutation>, lossy: bool, seeds: u64) -> Option<(u64, Vi
 
 /// The mutations of checkpoints, the scenario, and a part of the message of the failure.
 const CHECKPOINTS: &[(Mutation, fn(), &str)] = &[
-    (Mutation::TrimBeforeManifest, race_for_a_manifest, "is trimmed while it is read"),
-    (Mutation::ManifestOnOldBase, race_for_a_manifest, ""),
-    (Mutation::DeleteListedObject, take_over, "missing"),
-    (Mutation::SeedWithoutTail, take_over, ""),
+    (Mutation::TrimBeforeManifest, race_for_a_manifest, "beyond version 2 of its manifest"),
+    (Mutation::ManifestOnOldBase, race_for_a_manifest, "lists objects that are missing"),
+    (Mutation::DeleteListedObject, take_over, "lists objects that are missing"),
+    (Mutation::SeedWithoutTail, take_over, "0 entries"),
 ];
 
 fn take_over() {

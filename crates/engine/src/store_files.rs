@@ -84,9 +84,11 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
 fn value_watermarks(values: &LsmValues) -> Result<Watermarks, RecoveryError> {
     let (mut watermarks, mut failed) = (Watermarks::default(), None);
     values.scan(RowKey::PARTITIONS, &mut |key, row| {
-        let Some(RowKey::Partition(id)) = RowKey::read(key).filter(|key| key.partition().0 < limits::PARTITIONS)
+        let Some(RowKey::Partition(id)) =
+            RowKey::read(key).filter(|key| key.partition().0 < limits::PARTITIONS)
         else {
-            failed = Some(RecoveryError::Damaged(format!("a row of the value store: {}", key.escape_ascii())));
+            failed =
+                Some(RecoveryError::Damaged(format!("a row of the value store: {}", key.escape_ascii())));
             return;
         };
         match Partition::decode(id, row) {

@@ -34,7 +34,7 @@ pub use log_id::{LogId, LogKind};
 pub use migrate::{MigrateError, MigrateReport, migrate};
 pub use register_map::RegisterMap;
 pub use registers::{
-    Extent, Limits, OBJECT_BYTES_MAX, OBJECT_NAME_BYTES_MAX, Registers, ReservedSpace, WritePermit, WriteResult,
-    check_blob_name, check_object,
+    Extent, Limits, OBJECT_BYTES_MAX, OBJECT_NAME_BYTES_MAX, Registers, ReservedSpace, WritePermit,
+    WriteResult, check_blob_name, check_object,
 };
 pub use write_queue::{QueuedWrite, WriteQueue, WriteQueueReceiver};

@@ -133,6 +133,9 @@ pub fn race_for_a_manifest() {
     late.clean_up().unwrap();
     // The first owner learns that it is late, and then why.
     let refused = (early.upload(), early.upload());
-    assert!(matches!(refused, (Err(CheckpointError::Overtaken), Err(CheckpointError::Deposed))), "{refused:?}");
+    assert!(
+        matches!(refused, (Err(CheckpointError::Overtaken), Err(CheckpointError::Deposed))),
+        "{refused:?}"
+    );
     counted.check(&node(registers, 4, empty()));
 }

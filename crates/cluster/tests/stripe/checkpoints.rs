@@ -141,7 +141,10 @@ fn a_damaged_or_missing_object_is_named() {
     }
     block_on(registers.delete_objects(names[..1].to_vec())).unwrap();
     let error = open_log(registers.clone(), 2, empty().path()).map(drop).unwrap_err();
-    assert!(error.to_string().contains("version 1 of the manifest lists objects that are missing"), "{error}");
+    assert!(
+        error.to_string().contains("version 1 of the manifest lists objects that are missing"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -230,7 +233,8 @@ fn the_log_of_a_stripe_stays_short_under_load() {
     }
     assert_eq!(uploader.last_error(), None);
     assert!((16 << 20..32 << 20).contains(&highest), "{highest} bytes");
-    let bytes = |name: String| block_on(registers.get_object(&name)).unwrap().map_or(0, |object| object.len());
+    let bytes =
+        |name: String| block_on(registers.get_object(&name)).unwrap().map_or(0, |object| object.len());
     let stored: usize = objects(&registers).into_iter().map(bytes).sum();
     assert!(stored < 64 << 20, "{stored} bytes of objects");
     node.engine.close();

@@ -108,6 +108,7 @@ impl<R: Registers> Registers for Routed<R> {
 
     async fn list_objects(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Error> {
         let (engine, prefix, after) = ((self.route)(), prefix.to_owned(), after.to_owned());
-        self.count(engine.map(|engine| async move { engine.list_objects(&prefix, &after, limit).await })).await
+        self.count(engine.map(|engine| async move { engine.list_objects(&prefix, &after, limit).await }))
+            .await
     }
 }

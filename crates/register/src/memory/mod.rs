@@ -180,7 +180,9 @@ impl State {
             LateRequest::Write(batch) => drop(self.write(&batch)),
             LateRequest::Trim(log, through) => self.map.trim(log, through),
             LateRequest::PutObject(name, bytes) => drop(self.objects.entry(name).or_insert(bytes)),
-            LateRequest::DeleteObjects(names) => names.iter().for_each(|name| drop(self.objects.remove(name))),
+            LateRequest::DeleteObjects(names) => {
+                names.iter().for_each(|name| drop(self.objects.remove(name)))
+            }
         }
     }
 
