@@ -12,7 +12,7 @@
 //! it is durable in the log. Trims and deletions follow from a durable manifest, and later manifests need
 //! neither what they trim nor what they delete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,9 @@ pub struct Checkpoints<R: Registers> {
 }
 
 impl<R: Registers> Checkpoints<R> {
+    /// A log has one at a time.
     pub fn new(engine: Arc<Engine<StripeLog<R>>>, log: Arc<StripeLog<R>>) -> Self {
+        log.durable().set_uploader(true);
         Self {
             engine,
             log,
@@ -75,7 +77,7 @@ impl<R: Registers> Checkpoints<R> {
             Some((_, Some(manifest))) => &manifest.chain,
             _ => self.log.base(),
         };
-        self.log.durable().0.has_entries_after(base)
+        self.log.durable().state().0.has_entries_after(base)
     }
 
     /// Whether everything is deleted that the last checkpoint makes superfluous.
@@ -83,10 +85,10 @@ impl<R: Registers> Checkpoints<R> {
         self.untrimmed.is_none()
     }
 
-    /// Stores a checkpoint, and trims the log. Blocks. After an error it may be repeated.
+    /// Stores a checkpoint. Then [`clean_up`](Self::clean_up) is due. Blocks. After an error it may be repeated.
     pub fn upload(&mut self) -> Result<(), CheckpointError> {
         self.uploaded_bytes = 0;
-        let (target, bytes) = self.log.durable();
+        let (target, bytes) = self.log.durable().state();
         self.engine.store_all()?;
         let (mut files, positions) = self.engine.store_files()?;
         self.check(&target, &positions)?;
@@ -99,12 +101,12 @@ impl<R: Registers> Checkpoints<R> {
         }
         self.publish(manifest)?;
         self.untrimmed = Some(bytes);
-        self.clean_up()
+        Ok(())
     }
 
     /// Everything up to the target must be in the files, and nothing that is not durable in the log.
     fn check(&self, target: &Chain, positions: &CheckpointPositions) -> Result<(), CheckpointError> {
-        let (durable, _) = self.log.durable();
+        let (durable, _) = self.log.durable().state();
         for ((partition, needed), (_, last)) in target.slots().zip(durable.slots()) {
             let CheckpointPositions { values, ids, filters } = positions;
             for (what, watermarks) in [("value store", values), ("id index", ids), ("filters", filters)] {
@@ -192,7 +194,7 @@ impl<R: Registers> Checkpoints<R> {
         let file = match known {
             Some(file) => file,
             None => {
-                let object = ObjectId { term: self.log.term(), number: self.log.next_object() };
+                let object = ObjectId { term: self.log.term(), number: self.log.durable().next_object() };
                 self.with_objects(|objects| {
                     let mut failed = None;
                     let uploaded = read(&mut |piece, bytes| {
@@ -222,7 +224,7 @@ impl<R: Registers> Checkpoints<R> {
         let (log, version, bytes) =
             (LogId::manifest(self.log.stripe().number), base.next(), manifest.encode());
         // Whatever happens to the write, the latest manifest is read before the next one is built.
-        let before = self.base.take();
+        self.base = None;
         let written = self.with_objects(|objects| {
             objects.insist(|| {
                 let mut batch = Batch::new();
@@ -237,9 +239,7 @@ impl<R: Registers> Checkpoints<R> {
             Some(WriteResult::Taken(_) | WriteResult::Trimmed) if mutated!(ManifestOnOldBase) => {}
             Some(WriteResult::Taken(_) | WriteResult::Trimmed) => return Err(CheckpointError::Overtaken),
             Some(WriteResult::Gap) | None => {
-                let why = format!("{log} has lost slot {base}");
-                drop(before);
-                return Err(CheckpointError::Damaged(why));
+                return Err(CheckpointError::Damaged(format!("{log} has lost slot {base}")));
             }
         }
         self.stored.clone_from(&manifest.files);
@@ -247,15 +247,15 @@ impl<R: Registers> Checkpoints<R> {
         Ok(())
     }
 
-    /// Trims and deletes what the durable manifest makes superfluous.
+    /// Trims the log, and deletes the objects that the manifest does not list. Blocks. After an error it may be
+    /// repeated.
     pub fn clean_up(&mut self) -> Result<(), CheckpointError> {
         let Some(bytes) = self.untrimmed else { return Ok(()) };
         let Some((version, Some(manifest))) = &self.base else { return Ok(()) };
         self.trim_log(&manifest.chain)?;
-        self.log.trimmed(bytes);
+        self.log.durable().trimmed(bytes);
         let stripe = self.log.stripe().number;
-        let listed: std::collections::BTreeSet<ObjectId> =
-            manifest.files.values().map(|file| file.object).collect();
+        let listed: BTreeSet<ObjectId> = manifest.files.values().map(|file| file.object).collect();
         let term = manifest.term;
         self.with_objects(|objects| {
             objects.insist(|| objects.registers.trim(LogId::manifest(stripe), Slot(version.0 - 1)))?;
@@ -274,5 +274,11 @@ impl<R: Registers> Checkpoints<R> {
     fn with_objects<T>(&self, act: impl FnOnce(&Objects<'_, R>) -> T) -> T {
         let stopped = || self.stop.load(Ordering::Relaxed);
         act(&Objects { registers: self.log.registers(), stripe: self.log.stripe().number, stopped: &stopped })
+    }
+}
+
+impl<R: Registers> Drop for Checkpoints<R> {
+    fn drop(&mut self) {
+        self.log.durable().set_uploader(false);
     }
 }

@@ -129,7 +129,7 @@ impl<R: Registers> Follower<R> {
         let mut next = self.chain.clone();
         let Some(decoded) = next.accept_pushed(slot, frame) else { return Ok(false) };
         self.apply(slot, frame, &decoded)?;
-        self.log.followed(&next, frame.len());
+        self.log.durable().follow(&next, frame.len());
         self.chain = next;
         Ok(true)
     }
@@ -150,7 +150,7 @@ impl<R: Registers> Follower<R> {
                 let mut next = self.chain.clone();
                 let decoded = next.accept(slot, &frame)?;
                 self.apply(slot, &frame, &decoded)?;
-                self.log.followed(&next, frame.len());
+                self.log.durable().follow(&next, frame.len());
                 self.chain = next;
             }
         }

@@ -17,6 +17,7 @@ mod checkpoint_error;
 mod checkpoints;
 mod claimant;
 mod deployment;
+mod durable_log;
 mod follower;
 mod frame;
 mod manifest;

@@ -114,3 +114,73 @@ impl Manifest {
         Err(RegisterError::Busy(format!("{log} is being changed")).into())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Deployment;
+    use crate::frame::{Body, Frame, Head, NodeId, Owner};
+
+    fn stripe() -> Stripe {
+        Stripe { number: 1, partitions: 4..8 }
+    }
+
+    fn files() -> impl Strategy<Value = BTreeMap<String, StoredFile>> {
+        let hashes = || proptest::collection::vec(any::<u128>(), 0..4);
+        let file = (hashes(), 0..OBJECT_BYTES_MAX as u64, any::<u32>(), any::<u64>());
+        let file = file.prop_map(|(pieces, last, number, term)| {
+            let length = (pieces.len() as u64 * OBJECT_BYTES_MAX as u64).saturating_sub(last);
+            StoredFile { object: ObjectId { term: Slot(term), number }, content: Content { length, pieces } }
+        });
+        proptest::collection::btree_map("[a-z]{1,6}/[a-z0-9-]{1,12}", file, 0..20)
+    }
+
+    fn chain(claimed: bool) -> Chain {
+        let deployment = Deployment::new(64, [1; 16], [2; 16]).unwrap();
+        let mut chain = deployment.chain(stripe());
+        if claimed {
+            let head = Head { term: Slot(1), catalog: 7, millis: 1, before: chain.before() };
+            let body = Body::Claim(Owner { node: NodeId(3), incarnation: 4 });
+            chain.accept(Slot(1), &Frame { head, body }.encode()).unwrap();
+        }
+        chain
+    }
+
+    proptest! {
+        #[test]
+        fn a_manifest_is_read_back(files in files(), claimed: bool, term: u64, at: usize, bit in 0..8_u32) {
+            let manifest = Manifest { term: Slot(term), chain: chain(claimed), files };
+            let mut bytes = manifest.encode();
+            prop_assert_eq!(Manifest::decode(stripe(), &bytes), Ok(manifest));
+            prop_assert!(Manifest::decode(stripe(), &bytes[..bytes.len() - 1]).is_err());
+            let at = at % bytes.len();
+            bytes[at] ^= 1_u8 << bit;
+            prop_assert!(Manifest::decode(stripe(), &bytes).is_err());
+        }
+
+        #[test]
+        fn garbage_with_a_checksum_is_not_a_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            for format in [None, Some(FORMAT)] {
+                if let (Some(format), Some(first)) = (format, bytes.first_mut()) {
+                    *first = format;
+                }
+                let sealed = [&bytes[..], &xxh3_64(&bytes).to_le_bytes()].concat();
+                let _any = Manifest::decode(stripe(), &sealed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_outside_of_the_directory_is_refused() {
+        for path in ["/etc/passwd", "../x", "ids/../../x", ".", ""] {
+            let object = ObjectId { term: Slot(1), number: 1 };
+            let file = StoredFile { object, content: Content::default() };
+            let manifest =
+                Manifest { term: Slot(1), chain: chain(false), files: [(path.to_owned(), file)].into() };
+            assert!(Manifest::decode(stripe(), &manifest.encode()).is_err(), "{path}");
+        }
+    }
+}

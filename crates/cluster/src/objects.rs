@@ -105,12 +105,8 @@ impl<R: Registers> Objects<'_, R> {
         loop {
             match block_on(request()) {
                 Ok(result) => return Ok(result),
-                Err(
-                    RegisterError::Unknown(_)
-                    | RegisterError::Unavailable(_)
-                    | RegisterError::Busy(_)
-                    | RegisterError::Full(_),
-                ) if attempts < ATTEMPTS_MAX => {}
+                Err(RegisterError::Unknown(_) | RegisterError::Unavailable(_) | RegisterError::Busy(_))
+                    if attempts < ATTEMPTS_MAX => {}
                 Err(error) => return Err(error.into()),
             }
             if (self.stopped)() {

@@ -141,7 +141,15 @@ pub(crate) fn prepare<R: Registers>(
             }
         };
         match read(registers, base, &local, folder.path()) {
-            Err(OpenError::Chain(ChainError::Registers(RegisterError::Trimmed { .. }))) => {}
+            Err(OpenError::Chain(ChainError::Registers(RegisterError::Trimmed { log, through }))) => {
+                // Only for a later manifest.
+                if last == Some(version) {
+                    let why =
+                        format!("{log} is trimmed up to {through}, beyond version {version} of its manifest");
+                    return Err(CheckpointError::Damaged(why).into());
+                }
+                last = Some(version);
+            }
             read => {
                 let (end, bytes) = read?;
                 // Now the directory is known to be of this chain.

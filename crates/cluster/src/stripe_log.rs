@@ -2,9 +2,9 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::blobs::{CacheFolder, read_catalog, write_catalog};
 use crate::chain::{Chain, ChainError};
 use crate::claimant::{ClaimProgress, Claimant};
 use crate::deployment::{Deployment, Stripe};
+use crate::durable_log::{DurableLog, lock};
 use crate::frame::{Body, ENTRY_OVERHEAD_MAX, HEAD_BYTES, NodeId, Owner, encode_entry};
 use crate::open_error::OpenError;
 use crate::register_error::log_error;
@@ -45,9 +46,6 @@ const REQUEST_BYTES_MAX: usize = 8 << 20;
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The most bytes of frames that no checkpoint contains. Beyond it writes are refused.
-const LOG_BYTES_MAX: u64 = 1 << 30;
-
 /// After this time without a write, an owner writes a proof.
 const PROOF_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -68,10 +66,9 @@ pub struct StripeLog<R> {
     /// As of the checkpoint that the log was read from, and when the log was opened.
     base: Chain,
     opened: Chain,
-    durable: Arc<Durable>,
+    durable: Arc<DurableLog>,
     /// What the stores in the directory contain.
     local: Mutex<LocalCheckpoint>,
-    next_object: AtomicU32,
     /// The slot of the claim of this node; 0 before that.
     term: AtomicU64,
     limits: Limits,
@@ -85,15 +82,6 @@ pub struct StripeLog<R> {
     commands: Mutex<Option<Sender<Command>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     folder: CacheFolder,
-}
-
-/// The log as far as this node knows it to be durable.
-struct Durable {
-    chain: Mutex<Chain>,
-    /// Bytes of the frames since the checkpoint that the log was read from, and those of them that a later
-    /// checkpoint contains.
-    bytes: AtomicU64,
-    trimmed_bytes: AtomicU64,
 }
 
 enum Command {
@@ -131,11 +119,6 @@ impl End {
         }
         LogError::Unknown("the log was closed before the batch was durable".into()).into()
     }
-}
-
-/// No panic leaves the values inconsistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The wall clock, for display.
@@ -183,11 +166,7 @@ impl<R: Registers> StripeLog<R> {
         let empty = deployment.chain(stripe);
         let folder = CacheFolder::open(folder, empty.before())?;
         let seed::Prepared { base, end: opened, bytes, local } = seed::prepare(&*registers, &folder, &empty)?;
-        let durable = Durable {
-            chain: Mutex::new(opened.clone()),
-            bytes: AtomicU64::new(bytes),
-            trimmed_bytes: AtomicU64::new(0),
-        };
+        let durable = DurableLog::new(opened.clone(), bytes);
         Ok(Self {
             limits: limits(&*registers),
             registers,
@@ -196,7 +175,6 @@ impl<R: Registers> StripeLog<R> {
             opened,
             durable: Arc::new(durable),
             local: Mutex::new(local),
-            next_object: AtomicU32::new(0),
             term: AtomicU64::new(0),
             admission: Admission::new(REQUESTS_MAX, REQUEST_BYTES_MAX),
             catalog: Arc::default(),
@@ -277,32 +255,13 @@ impl<R: Registers> StripeLog<R> {
         self.folder.path()
     }
 
-    /// The state of the chain after the last durable frame, and the bytes of frames up to there.
-    pub(crate) fn durable(&self) -> (Chain, u64) {
-        let chain = lock(&self.durable.chain);
-        (chain.clone(), self.durable.bytes.load(Ordering::Relaxed))
-    }
-
-    /// A follower has applied a frame of this many bytes.
-    pub(crate) fn followed(&self, chain: &Chain, frame_bytes: usize) {
-        *lock(&self.durable.chain) = chain.clone();
-        self.durable.bytes.fetch_add(frame_bytes as u64, Ordering::Relaxed);
-    }
-
-    /// The log is trimmed for these bytes of frames.
-    pub(crate) fn trimmed(&self, bytes: u64) {
-        self.durable.trimmed_bytes.fetch_max(bytes, Ordering::Relaxed);
+    pub(crate) fn durable(&self) -> &DurableLog {
+        &self.durable
     }
 
     /// Bytes of the frames that no checkpoint contains.
     pub fn log_bytes(&self) -> u64 {
-        let trimmed = self.durable.trimmed_bytes.load(Ordering::Relaxed);
-        self.durable.bytes.load(Ordering::Relaxed).saturating_sub(trimmed)
-    }
-
-    /// A number for an object, which is used once in a term.
-    pub(crate) fn next_object(&self) -> u32 {
-        self.next_object.fetch_add(1, Ordering::Relaxed)
+        self.durable.untrimmed_bytes()
     }
 
     /// Whether another node has taken the stripe over, or this one has yielded it.
@@ -391,7 +350,7 @@ pub(crate) fn claim<R: Registers>(registers: &R, chain: Chain, me: Owner) -> Res
 }
 
 struct WriterThread<R> {
-    durable: Arc<Durable>,
+    durable: Arc<DurableLog>,
     writer: Writer<Ticket>,
     registers: Arc<R>,
     log: LogId,
@@ -459,22 +418,6 @@ impl<R: Registers> WriterThread<R> {
     }
 }
 
-impl Durable {
-    /// The node has claimed the stripe. Owners before may have trimmed the log since it was opened, so what is
-    /// left is due for a checkpoint, but no reason to refuse writes.
-    fn own(&self, claimed: &Chain) {
-        *lock(&self.chain) = claimed.clone();
-        let bytes = self.bytes.load(Ordering::Relaxed);
-        self.trimmed_bytes.fetch_max(bytes.saturating_sub(LOG_BYTES_MAX / 2), Ordering::Relaxed);
-    }
-
-    fn accept(&self, slot: Slot, frame: &[u8]) {
-        let mut chain = lock(&self.chain);
-        chain.accept(slot, frame).expect("the owner wrote the frame after the one before it");
-        self.bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
-    }
-}
-
 impl Ticket {
     fn new(admitted: Admitted) -> (Self, oneshot::Receiver<()>) {
         let (done, result) = oneshot::channel();
@@ -494,11 +437,7 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
     }
 
     fn reserve(&self, entries: usize, bytes: usize) -> Result<Admitted, AppendError> {
-        let log_bytes = self.log_bytes();
-        if log_bytes > LOG_BYTES_MAX {
-            let why = format!("{log_bytes} bytes of the stripe are in no checkpoint");
-            return Err(LogError::Full(why).into());
-        }
+        self.durable.check_space()?;
         if !self.is_owner() || self.is_deposed() {
             return Err(AppendError::Deposed);
         }
@@ -555,7 +494,7 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
     fn trim(&self, trims: &[(PartitionLogId, Slot)]) -> Result<(), LogError> {
         let mut local = lock(&self.local);
         let mut next = local.clone();
-        next.chain = self.durable().0;
+        next.chain = self.durable.state().0;
         for (log, slot) in trims {
             next.raise(PartitionId(log.0), *slot);
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use jeton_wal::spawn_aborting;
 
 use crate::checkpoint_error::CheckpointError;
 use crate::checkpoints::Checkpoints;
+use crate::durable_log::lock;
 use crate::stripe_log::StripeLog;
 
 /// Interval between checks, and the longest between attempts after an error.
@@ -68,7 +69,7 @@ impl Uploader {
 
     /// Why the last upload failed, if it did.
     pub fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.last_error).clone()
     }
 }
 
@@ -112,7 +113,7 @@ impl<R: Registers> Schedule<R> {
                 Err(_) => pause = PAUSE_MAX.min(2 * pause),
             }
             let error = result.err().map(|error| error.to_string());
-            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+            *lock(&self.last_error) = error;
         }
     }
 

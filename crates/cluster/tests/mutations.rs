@@ -3,9 +3,17 @@
 #![cfg(feature = "mutations")]
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
+#[allow(dead_code, reason = "the tests of stripes use the rest")]
+#[path = "stripe/checkpoint_scenarios.rs"]
+mod checkpoint_scenarios;
+#[allow(dead_code, reason = "the tests of stripes use the rest")]
+#[path = "stripe/node.rs"]
+mod node;
 mod simulation;
 
+use checkpoint_scenarios::{race_for_a_manifest, take_over_from_checkpoints};
 use jeton_core::mutation::{Mutation, activate};
+use jeton_register::memory::MemoryRegisters;
 use simulation::Violation;
 
 /// A mutation is detected within this number of seeds.
@@ -38,6 +46,33 @@ fn search(planted: Option<Mutation>, lossy: bool, seeds: u64) -> Option<(u64, Vi
         (0..seeds).find_map(|seed| simulation::run(seed, lossy).violation.map(|violation| (seed, violation)));
     activate(None);
     found
+}
+
+/// The mutations of checkpoints, the scenario, and a part of the message of the failure.
+const CHECKPOINTS: &[(Mutation, fn(), &str)] = &[
+    (Mutation::TrimBeforeManifest, race_for_a_manifest, "beyond version 2 of its manifest"),
+    (Mutation::ManifestOnOldBase, race_for_a_manifest, "lists objects that are missing"),
+    (Mutation::DeleteListedObject, take_over, "lists objects that are missing"),
+    (Mutation::SeedWithoutTail, take_over, "0 entries"),
+];
+
+fn take_over() {
+    let registers = MemoryRegisters::new();
+    take_over_from_checkpoints(registers.clone(), registers.clone(), registers);
+}
+
+#[test]
+fn every_planted_bug_of_checkpoints_is_found() {
+    for (mutation, scenario, why) in CHECKPOINTS {
+        activate(Some(*mutation));
+        let result = std::panic::catch_unwind(scenario);
+        activate(None);
+        let panic = result.expect_err(&format!("{mutation:?} was not noticed"));
+        let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        println!("{mutation:?}: {text}");
+        assert!(text.contains(why), "{mutation:?} was noticed by {text}");
+        scenario();
+    }
 }
 
 #[test]

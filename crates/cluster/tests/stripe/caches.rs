@@ -7,14 +7,8 @@ use futures_executor::block_on;
 use jeton_cluster::{OpenError, StripeLog};
 use jeton_engine::{Ask, BlobStore, EngineError, OperationOutcome, Options, Response};
 use jeton_register::memory::MemoryRegisters;
-use tempfile::TempDir;
 
-use super::node::{Node, open_log};
-
-/// Checkpoints after few operations.
-pub fn small(options: &mut Options) {
-    *options = Options { recent_ids: 1024, log_bytes: 64 << 10, ..options.clone() };
-}
+use super::node::{Node, close, open_log, small};
 
 /// A node that has counted until all of its stores have checkpoints, and what it has counted.
 fn counted(registers: &MemoryRegisters) -> (Node<MemoryRegisters>, i64) {
@@ -35,12 +29,6 @@ fn counted(registers: &MemoryRegisters) -> (Node<MemoryRegisters>, i64) {
     }
     block_on(node.engine.stored()).unwrap();
     (node, count)
-}
-
-/// Closes the node, and keeps its directory.
-fn close(node: Node<MemoryRegisters>) -> TempDir {
-    node.engine.close();
-    node.folder
 }
 
 #[test]

@@ -1,107 +1,22 @@
 //! Checkpoints in the registers.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use futures_executor::block_on;
-use jeton_core::{Cell, Operation};
-use jeton_engine::{EngineError, OperationOutcome};
+use jeton_cluster::{OpenError, UploadOptions, Uploader};
+use jeton_core::{Change, Operation};
+use jeton_engine::Options;
 use jeton_register::memory::{Faults, MemoryRegisters};
-use jeton_register::{Extent, LogId, Registers, Slot};
+use jeton_register::{Batch, LogId, Registers, Slot, WritePermit};
 use jeton_testkit::Rng;
-use tempfile::TempDir;
+use jeton_wal::disk::RealDisk;
+use jeton_wal::{Blob, blobs};
 
-use super::caches::small;
-use super::node::{Node, STRIPE};
-
-/// Operations and their first results.
-#[derive(Default)]
-pub struct Counted {
-    cells: Vec<Cell>,
-    operations: Vec<(Operation, OperationOutcome)>,
-}
-
-impl Counted {
-    pub fn new<R: Registers>(node: &Node<R>) -> Self {
-        Self { cells: node.cells(10), operations: Vec::new() }
-    }
-
-    /// Counts at a node.
-    pub fn add<R: Registers>(&mut self, node: &Node<R>, count: usize) {
-        let first = self.operations.len();
-        let mut waiting: Vec<_> = (first..first + count)
-            .map(|number| node.addition(&self.cells[number % self.cells.len()], number as u64))
-            .collect();
-        while !waiting.is_empty() {
-            let sent: Vec<_> = waiting.iter().map(|one| node.engine.apply(one.clone())).collect();
-            let mut results: Vec<_> = sent.into_iter().map(block_on).collect();
-            for (operation, result) in std::mem::take(&mut waiting).into_iter().zip(results.drain(..)) {
-                match result {
-                    Ok(outcome) => self.operations.push((operation, outcome)),
-                    Err(EngineError::Busy(_)) => waiting.push(operation),
-                    Err(error) => panic!("{error}"),
-                }
-            }
-        }
-    }
-
-    /// The values and the first results are at this node.
-    pub fn check<R: Registers>(&self, node: &Node<R>) {
-        assert_eq!(node.total(&self.cells), self.operations.len() as i64);
-        for (operation, first) in &self.operations {
-            let (OperationOutcome::Fresh(first) | OperationOutcome::Replayed(first)) = first else {
-                panic!("{first:?}")
-            };
-            assert_eq!(node.apply(operation), Ok(OperationOutcome::Replayed(first.clone())));
-        }
-        assert_eq!(node.total(&self.cells), self.operations.len() as i64);
-    }
-}
-
-fn node<R: Registers>(registers: R, number: u128, folder: TempDir) -> Node<R> {
-    Node::open_in(folder, registers, number, small)
-}
-
-pub fn empty() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
-
-pub fn extent<R: Registers>(registers: &R, log: LogId) -> Extent {
-    loop {
-        if let Ok(extent) = block_on(registers.extent(log)) {
-            return extent;
-        }
-    }
-}
-
-fn objects(registers: &MemoryRegisters) -> Vec<String> {
-    block_on(registers.list_objects("stripe-1.", "", usize::MAX)).unwrap()
-}
-
-/// Takes the stripe over with an empty directory, after trims.
-pub fn take_over_from_checkpoints<R: Registers>(first: R, second: R, third: R) {
-    let log = LogId::stripe(STRIPE);
-    let first = node(first, 1, empty()).with_table();
-    let mut counted = Counted::new(&first);
-    let mut checkpoints = first.checkpoints();
-    for _ in 0..3 {
-        counted.add(&first, 700);
-        checkpoints.upload().unwrap();
-    }
-    counted.add(&first, 50);
-    let Extent { trimmed, last } = extent(&second, log);
-    assert!(trimmed > Slot::ZERO && trimmed < last, "{trimmed} {last}");
-    assert_eq!(extent(&second, LogId::manifest(STRIPE)), Extent { trimmed: Slot(2), last: Slot(3) });
-
-    let second = node(second, 2, empty());
-    let replayed = second.engine.stats().replayed_entries;
-    assert!((1..=50).contains(&replayed), "{replayed} entries");
-    counted.check(&second);
-    counted.add(&second, 300);
-    let mut next = second.checkpoints();
-    next.upload().unwrap();
-    counted.add(&second, 10);
-    assert_eq!(first.apply(&counted.operations[0].0).map(drop), Ok(()), "it has not noticed");
-    let third = node(third, 3, empty());
-    counted.check(&third);
-}
+use super::checkpoint_scenarios::{
+    Counted, empty, extent, node, objects, race_for_a_manifest, take_over_from_checkpoints,
+};
+use super::node::{Node, STRIPE, close, first_half, open_log};
 
 #[test]
 fn an_empty_directory_takes_over_after_a_trim() {
@@ -123,7 +38,9 @@ fn checkpoints_survive_faults_of_the_registers() {
             for _ in 0..4 {
                 counted.add(&owner, 100 + random.index(200));
                 // After an error the next upload tries again.
-                drop(checkpoints.upload());
+                if checkpoints.upload().is_ok() && random.percent(70) {
+                    drop(checkpoints.clean_up());
+                }
             }
             registers.set_faults(Faults { delayed: 300, ..Faults::default() });
             let next = node(registers.clone(), number, empty());
@@ -131,13 +48,199 @@ fn checkpoints_survive_faults_of_the_registers() {
             if random.percent(50) {
                 drop(checkpoints.upload());
             }
+            drop(checkpoints.clean_up());
             counted.check(&next);
             owner = next;
         }
         registers.set_faults(Faults::default());
         registers.deliver_late();
-        assert!(extent(&registers, LogId::stripe(STRIPE)).trimmed > Slot(100), "seed {seed}");
+        assert!(extent(&registers, LogId::stripe(STRIPE)).trimmed > Slot(10), "seed {seed}");
         owner.checkpoints().upload().unwrap();
         counted.check(&node(registers, 9, empty()));
     }
+}
+
+/// A node that has counted, with a checkpoint, and operations after it.
+fn with_checkpoint(registers: &MemoryRegisters) -> (Node<MemoryRegisters>, Counted) {
+    let node = node(registers.clone(), 1, empty()).with_table();
+    let mut counted = Counted::new(&node);
+    counted.add(&node, 1_000);
+    let mut checkpoints = node.checkpoints();
+    checkpoints.upload().unwrap();
+    checkpoints.clean_up().unwrap();
+    counted.add(&node, 50);
+    (node, counted)
+}
+
+#[test]
+fn of_two_owners_one_stores_the_next_manifest() {
+    race_for_a_manifest();
+}
+
+#[test]
+fn late_trims_and_deletions_change_nothing() {
+    let registers = MemoryRegisters::new();
+    let (first, mut counted) = with_checkpoint(&registers);
+    let mut early = first.checkpoints();
+    early.upload().unwrap();
+    // The trims and deletions take effect only after the next owner's.
+    registers.set_faults(Faults { late: 1000, ..Faults::default() });
+    early.clean_up().unwrap_err();
+    registers.set_faults(Faults::default());
+    let second = node(registers.clone(), 2, empty());
+    counted.add(&second, 300);
+    let mut late = second.checkpoints();
+    late.upload().unwrap();
+    late.clean_up().unwrap();
+    counted.add(&second, 20);
+    registers.deliver_late();
+    early.clean_up().unwrap();
+    let third = node(registers.clone(), 3, empty());
+    counted.check(&third);
+    let mut next = third.checkpoints();
+    next.upload().unwrap();
+    next.clean_up().unwrap();
+    early.clean_up().unwrap();
+    late.clean_up().unwrap();
+    counted.check(&node(registers, 4, empty()));
+}
+
+#[test]
+fn a_torn_upload_is_deleted_by_the_next_owner() {
+    let registers = MemoryRegisters::new();
+    let (first, mut counted) = with_checkpoint(&registers);
+    let whole = objects(&registers);
+    counted.add(&first, 1_000);
+    let mut checkpoints = first.checkpoints();
+    registers.set_space(Some(2));
+    checkpoints.upload().unwrap_err();
+    registers.set_space(None);
+    let torn: Vec<String> = objects(&registers).into_iter().filter(|name| !whole.contains(name)).collect();
+    assert_eq!(torn.len(), 2);
+    let second = node(registers.clone(), 2, empty());
+    counted.check(&second);
+    let mut checkpoints = second.checkpoints();
+    checkpoints.upload().unwrap();
+    checkpoints.clean_up().unwrap();
+    let left = objects(&registers);
+    assert!(!torn.iter().any(|name| left.contains(name)), "{torn:?} {left:?}");
+    counted.check(&node(registers, 3, empty()));
+}
+
+#[test]
+fn a_damaged_or_missing_object_is_named() {
+    let registers = MemoryRegisters::new();
+    drop(with_checkpoint(&registers));
+    let names = objects(&registers);
+    assert!(names.len() > 4, "{names:?}");
+    for name in &names {
+        registers.damage_object(name);
+        let error = open_log(registers.clone(), 2, empty().path()).map(drop).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        registers.damage_object(name);
+    }
+    block_on(registers.delete_objects(names[..1].to_vec())).unwrap();
+    let error = open_log(registers.clone(), 2, empty().path()).map(drop).unwrap_err();
+    assert!(
+        error.to_string().contains("version 1 of the manifest lists objects that are missing"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_directory_at_the_checkpoint_is_kept() {
+    let registers = MemoryRegisters::new();
+    let (first, counted) = with_checkpoint(&registers);
+    let folder = close(first);
+    // Nothing is loaded.
+    block_on(registers.delete_objects(objects(&registers))).unwrap();
+    counted.check(&node(registers, 1, folder));
+}
+
+#[test]
+fn a_directory_behind_the_checkpoint_is_replaced() {
+    let registers = MemoryRegisters::new();
+    let (first, mut counted) = with_checkpoint(&registers);
+    let folder = close(first);
+    let second = node(registers.clone(), 2, empty());
+    counted.add(&second, 1_000);
+    let mut checkpoints = second.checkpoints();
+    checkpoints.upload().unwrap();
+    checkpoints.clean_up().unwrap();
+    counted.add(&second, 30);
+    let again = node(registers.clone(), 1, folder);
+    let replayed = again.engine.stats().replayed_entries;
+    assert!(replayed <= 30, "{replayed} entries");
+    counted.check(&again);
+    // A crash while the directory was replaced.
+    let folder = close(again);
+    let unfinished = Blob { version: 0, bytes: Default::default() };
+    blobs::put(&RealDisk::new(folder.path()).unwrap(), "checkpoint", &unfinished).unwrap();
+    std::fs::remove_dir_all(folder.path().join("ids")).unwrap();
+    counted.check(&node(registers, 1, folder));
+}
+
+/// A standby without the latest transactions was promoted, and another node has written since.
+#[test]
+fn a_directory_of_another_history_is_refused() {
+    let registers = MemoryRegisters::new();
+    let first = node(registers.clone(), 1, empty()).with_table();
+    let mut counted = Counted::new(&first);
+    counted.add(&first, 1_000);
+    first.engine.store_all().unwrap();
+    let (folder, last) = (close(first), extent(&registers, LogId::stripe(STRIPE)).last);
+    let older = first_half(&registers);
+    let second = node(older.clone(), 2, empty());
+    while extent(&older, LogId::stripe(STRIPE)).last < last.next() {
+        block_on(second.log.prove()).unwrap();
+    }
+    let error = open_log(older, 1, folder.path()).map(drop).unwrap_err();
+    assert!(matches!(&error, OpenError::OtherHistory { slot, end, .. } if slot <= end), "{error}");
+}
+
+#[test]
+fn a_lost_frame_is_detected_by_the_next_write() {
+    let registers = MemoryRegisters::new();
+    let node = node(registers.clone(), 1, empty()).with_table();
+    let last = extent(&registers, LogId::stripe(STRIPE)).last;
+    assert_eq!(block_on(node.log.prove()), Ok(()));
+    let mut batch = Batch::new();
+    batch.push(LogId::stripe(STRIPE), Slot(last.0 + 3), b"after a gap");
+    let written = block_on(registers.write(batch, WritePermit::unlimited())).unwrap();
+    assert_eq!(written, [jeton_register::WriteResult::Gap]);
+}
+
+/// The log stays short under load, and the objects too.
+#[test]
+fn the_log_of_a_stripe_stays_short_under_load() {
+    const BYTES: usize = 60 << 20;
+    const VALUE_BYTES: usize = 32 << 10;
+    let registers = MemoryRegisters::new();
+    let set = |options: &mut Options| options.cache_bytes = 8 << 20;
+    let node = Node::open_in(empty(), registers.clone(), 1, set).with_table();
+    let uploader = Uploader::start(node.engine.clone(), node.log.clone(), UploadOptions::default()).unwrap();
+    let (cells, begun) = (node.cells(100), Instant::now());
+    let mut highest = 0;
+    for number in 0..BYTES / VALUE_BYTES {
+        let id = node.addition(&cells[0], number as u64).id().cloned();
+        let change = Change::Put(vec![number as u8; VALUE_BYTES].into());
+        let operation = Operation::single(id, cells[number % 100].clone(), change).unwrap();
+        node.apply(&operation).unwrap();
+        highest = highest.max(node.log.log_bytes());
+        // 10 MB a second.
+        let due = Duration::from_micros(number as u64 * VALUE_BYTES as u64 / 10);
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    assert_eq!(uploader.last_error(), None);
+    assert!((16 << 20..32 << 20).contains(&highest), "{highest} bytes");
+    let bytes =
+        |name: String| block_on(registers.get_object(&name)).unwrap().map_or(0, |object| object.len());
+    let stored: usize = objects(&registers).into_iter().map(bytes).sum();
+    assert!(stored < 64 << 20, "{stored} bytes of objects");
+    node.engine.close();
+    drop(uploader);
+    let Node { log, engine, folder } = node;
+    drop((Arc::into_inner(engine).unwrap(), log, folder));
+    let next = self::node(registers, 2, empty());
+    assert_eq!(block_on(next.engine.get(cells[7].clone())).unwrap().is_some(), true);
 }

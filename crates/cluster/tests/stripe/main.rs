@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 mod caches;
+mod checkpoint_scenarios;
 mod checkpoints;
 mod engines;
 mod followers;

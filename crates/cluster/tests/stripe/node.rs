@@ -148,3 +148,14 @@ pub fn first_half(registers: &MemoryRegisters) -> MemoryRegisters {
     }
     copy
 }
+
+/// Checkpoints after few operations.
+pub fn small(options: &mut Options) {
+    *options = Options { recent_ids: 1024, log_bytes: 64 << 10, ..options.clone() };
+}
+
+/// Closes the node, and keeps its directory.
+pub fn close<R: Registers>(node: Node<R>) -> TempDir {
+    node.engine.close();
+    node.folder
+}

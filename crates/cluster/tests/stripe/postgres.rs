@@ -2,12 +2,13 @@
 //! takes the stripe over.
 
 use futures_executor::block_on;
+use jeton_cluster::CheckpointError;
 use jeton_engine::{EngineError, OperationOutcome};
-use jeton_register::{LogId, Registers};
+use jeton_register::{LogId, Registers, Slot};
 use jeton_register_postgres::{Options, PostgresRegisters, create_schema};
 use jeton_testbed::{Postgres, Proxy};
 
-use super::checkpoints::take_over_from_checkpoints;
+use super::checkpoint_scenarios::{self, Counted, empty, extent, take_over_from_checkpoints};
 use super::node::{Node, STRIPE};
 
 /// What the first node's last frame meets.
@@ -49,6 +50,52 @@ fn an_empty_directory_takes_over_from_objects() {
     let open = |url: &str| block_on(PostgresRegisters::open(url, Options::default())).unwrap();
     let first = open(&Postgres::url_by(proxy.address()));
     take_over_from_checkpoints(first, open(&postgres.url()), open(&postgres.url()));
+}
+
+/// The connections of the first node are cut in an upload. Then its trims and deletions are held, and arrive
+/// after the takeover.
+#[test]
+fn late_checkpoints_of_the_owner_before_change_nothing() {
+    let folder = jeton_testbed::folder().unwrap();
+    let postgres = Postgres::start(folder.path(), &[]).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    block_on(create_schema(&postgres.url())).unwrap();
+    let proxy = runtime.block_on(Proxy::start(postgres.address())).unwrap();
+    let open = |url: &str| block_on(PostgresRegisters::open(url, Options::default())).unwrap();
+    let direct = || open(&postgres.url());
+    let first = checkpoint_scenarios::node(open(&Postgres::url_by(proxy.address())), 1, empty()).with_table();
+    let mut counted = Counted::new(&first);
+    let mut checkpoints = first.checkpoints();
+    for _ in 0..3 {
+        counted.add(&first, 300);
+        std::thread::scope(|scope| {
+            let upload = scope.spawn(|| while checkpoints.upload().is_err() {});
+            for _ in 0..5 {
+                proxy.cut();
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            upload.join().unwrap();
+        });
+    }
+    let watcher = direct();
+    assert_eq!(extent(&watcher, LogId::stripe(STRIPE)).trimmed, Slot::ZERO);
+    proxy.hold();
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| checkpoints.clean_up());
+        let second = checkpoint_scenarios::node(direct(), 2, empty());
+        counted.check(&second);
+        counted.add(&second, 300);
+        let mut next = second.checkpoints();
+        next.upload().unwrap();
+        next.clean_up().unwrap();
+        counted.add(&second, 20);
+        proxy.release();
+        late.join().unwrap().unwrap();
+    });
+    assert!(extent(&watcher, LogId::stripe(STRIPE)).trimmed > Slot::ZERO);
+    counted.check(&checkpoint_scenarios::node(direct(), 3, empty()));
+    let refused = checkpoints.upload().unwrap_err();
+    assert!(matches!(refused, CheckpointError::Overtaken | CheckpointError::Engine(_)), "{refused}");
 }
 
 async fn create_database(postgres: &Postgres, name: &str) {

@@ -42,6 +42,33 @@ fn tables_of_another_version_are_not_changed() {
 }
 
 #[test]
+fn tables_of_version_1_are_upgraded() {
+    let server = Server::new();
+    let (url, client) = (server.postgres.url(), server.client());
+    client.execute(
+        "DROP TABLE jeton_object; UPDATE jeton_schema SET version = 1;
+        ALTER TABLE jeton_register ALTER COLUMN value SET STORAGE EXTENDED, RESET (autovacuum_vacuum_threshold);
+        INSERT INTO jeton_register VALUES (1, '00000000-0000-0000-0000-000000000001', 1, 'kept')",
+    );
+    assert!(matches!(opened(&url).err(), Some(OpenError::Version { found: 1, .. })));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| block_on(create_schema(&url)).unwrap());
+        }
+    });
+    let engine = opened(&url).unwrap();
+    let written = block_on(write(&engine, &[(LogId::partition(1), 1, b"other")]));
+    assert_eq!(written, Ok(vec![WriteResult::Taken("kept".into())]));
+    block_on(engine.put_object("o", "bytes".into())).unwrap();
+    let external = "SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE a.attstorage = 'e' AND (c.relname, a.attname) IN (('jeton_register', 'value'), ('jeton_object', 'content'))";
+    assert_eq!(client.count(external), 2);
+    let vacuumed = "SELECT count(*) FROM pg_class WHERE relname IN ('jeton_register', 'jeton_object')
+        AND reloptions::text LIKE '%autovacuum_vacuum_threshold=2000%'";
+    assert_eq!(client.count(vacuumed), 2);
+}
+
+#[test]
 fn server_without_fsync_is_refused() {
     let server = Server::bare(&[("fsync", "off")]);
     block_on(create_schema(&server.postgres.url())).unwrap();

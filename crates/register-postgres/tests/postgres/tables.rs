@@ -35,10 +35,12 @@ fn registers_are_found_by_index() {
     let client = server.client();
     client.execute(
         "INSERT INTO jeton_register SELECT 2, lpad(to_hex(n), 32, '0')::uuid, 1, 'x' FROM generate_series(1, 100000) n;
+        INSERT INTO jeton_register SELECT 4, lpad('7', 32, '0')::uuid, n, 'x' FROM generate_series(1, 100000) n;
+        INSERT INTO jeton_object SELECT 'o-' || lpad(to_hex(n), 8, '0'), 'x' FROM generate_series(1, 100000) n;
         INSERT INTO jeton_trim SELECT 2, lpad(to_hex(n), 32, '0')::uuid, 1, 1 FROM generate_series(1, 100000, 2) n;
         ANALYZE",
     );
-    let scans = "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname IN ('jeton_register', 'jeton_trim')";
+    let scans = "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname IN ('jeton_register', 'jeton_trim', 'jeton_object')";
     let engine = server.open();
     // A session reports its statistics when it ends.
     drop(server.open());
@@ -51,6 +53,13 @@ fn registers_are_found_by_index() {
         block_on(engine.trim(log, Slot(2))).unwrap();
     }
     block_on(engine.retire(LogKind::Transaction, 60_000)).unwrap();
+    for slot in 100_001..100_100 {
+        block_on(write(&engine, &[(LogId::stripe(7), slot, b"new"), (LogId::stripe(7), slot + 2, b"gap")]))
+            .unwrap();
+    }
+    block_on(engine.get_object("o-00000007")).unwrap();
+    assert_eq!(block_on(engine.list_objects("o-0000", "o-00000100", 10)).unwrap().len(), 10);
+    block_on(engine.delete_objects(vec!["o-00000007".into()])).unwrap();
     drop(engine);
     client.await_count("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jeton'", 0);
     assert_eq!(client.count(scans), before, "a table was scanned");

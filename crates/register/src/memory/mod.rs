@@ -34,6 +34,8 @@ struct State {
     map: RegisterMap,
     blobs: BTreeMap<String, Blob>,
     objects: BTreeMap<String, Bytes>,
+    /// Space for this number of objects, if it is limited.
+    space: Option<usize>,
     faults: Faults,
     rng: Rng,
     /// Requests that have not taken effect yet.
@@ -106,6 +108,11 @@ impl MemoryRegisters {
         for request in std::mem::take(&mut state.late) {
             state.take_effect(request);
         }
+    }
+
+    /// From now on there is space for this number of objects; `None`: for any.
+    pub fn set_space(&self, objects: Option<usize>) {
+        self.state().space = objects;
     }
 
     /// Changes the bytes of an object, as a failing disk would.
@@ -249,6 +256,11 @@ impl Registers for MemoryRegisters {
 
     async fn put_object(&self, name: &str, bytes: Bytes) -> Result<(), Error> {
         check_object(name, bytes.len())?;
+        match &mut self.state().space {
+            Some(0) => return Err(Error::Full("injected fault: no space for objects".into())),
+            Some(objects) => *objects -= 1,
+            None => {}
+        }
         self.change(LateRequest::PutObject(name.to_owned(), bytes)).await
     }
 
