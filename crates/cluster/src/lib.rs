@@ -13,6 +13,7 @@
 
 mod blobs;
 mod chain;
+mod claim;
 mod claimant;
 mod deployment;
 mod follower;
