@@ -15,10 +15,11 @@ use jeton_register::{Error as RegisterError, Registers};
 use jeton_wal::Slot;
 
 use crate::chain::{Chain, ChainError};
+use crate::claim::claim;
 use crate::deployment::Deployment;
 use crate::frame::{Body, Frame, Owner};
 use crate::open_error::OpenError;
-use crate::stripe_log::{StripeLog, claim};
+use crate::stripe_log::StripeLog;
 
 /// Frames per read.
 const READ_FRAMES_MAX: usize = 64;
@@ -178,7 +179,8 @@ impl<R: Registers> Follower<R> {
     }
 
     /// Claims the stripe, and serves it. `suspected` is the owner that seems to be gone, as in
-    /// [`Chain::owner`]; `None` if there is no owner.
+    /// [`Chain::owner`]; `None` if there is no owner. If that is this node itself, a claim whose outcome was
+    /// unknown has succeeded after all: no engine serves the stripe, and it must be promoted again.
     #[allow(clippy::type_complexity, reason = "the log and the engine on it")]
     pub fn promote(
         mut self,

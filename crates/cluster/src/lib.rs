@@ -15,6 +15,7 @@ mod blobs;
 mod chain;
 mod checkpoint_error;
 mod checkpoints;
+mod claim;
 mod claimant;
 mod deployment;
 mod durable_log;

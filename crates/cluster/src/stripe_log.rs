@@ -11,16 +11,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::{PartitionId, mutated};
-use jeton_engine::{
-    AppendError, BlobStore, CATALOG, Clock, EntryLocation, PartitionLog, STORE, STORE_VERSION, SystemClock,
-};
-use jeton_register::{Admission, Admitted, Batch, Error, LogId, Registers, WriteResult};
+use jeton_engine::{AppendError, BlobStore, CATALOG, EntryLocation, PartitionLog, STORE, STORE_VERSION};
+use jeton_register::{Admission, Admitted, LogId, Registers};
 use jeton_wal::{Blob, Error as LogError, Extent, Limits, LogId as PartitionLogId, Slot, spawn_aborting};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::blobs::{CacheFolder, read_catalog, write_catalog};
 use crate::chain::{Chain, ChainError};
-use crate::claimant::{ClaimProgress, Claimant};
+use crate::claim::{claim, millis, write};
 use crate::deployment::{Deployment, Stripe};
 use crate::durable_log::{DurableLog, lock};
 use crate::frame::{Body, ENTRY_OVERHEAD_MAX, HEAD_BYTES, NodeId, Owner, encode_entry};
@@ -43,17 +41,14 @@ const REQUESTS_MAX: usize = 1024;
 const REQUEST_BYTES_MAX: usize = 8 << 20;
 
 /// The pause before a write is repeated; each is twice as long as the one before.
-const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// After this time without a write, an owner writes a proof.
 const PROOF_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Durable frames that wait for a subscriber. One that lags behind further is dropped.
 const SUBSCRIBED_FRAMES_MAX: usize = 64;
-
-/// Writes of a claim without a result, after which it is given up.
-const CLAIM_WRITES_MAX: u32 = 10;
 
 /// The log of a stripe in registers. It is opened by a follower, which only reads it, and written once the
 /// node has [claimed](Self::own) the stripe. A log that is deposed must be opened again.
@@ -119,24 +114,6 @@ impl End {
         }
         LogError::Unknown("the log was closed before the batch was durable".into()).into()
     }
-}
-
-/// The wall clock, for display.
-fn millis() -> u64 {
-    SystemClock::default().wall().as_nanos() / 1_000_000
-}
-
-async fn write<R: Registers>(
-    registers: &R,
-    log: LogId,
-    slot: Slot,
-    value: &Bytes,
-) -> Result<WriteResult, Error> {
-    let mut batch = Batch::new();
-    batch.push(log, slot, value);
-    let permit = registers.admit(1, value.len())?;
-    let results = registers.write(batch, permit).await?;
-    results.into_iter().next().ok_or_else(|| Error::Unknown("no result".into()))
 }
 
 impl<R: Registers> StripeLog<R> {
@@ -324,29 +301,6 @@ fn limits<R: Registers>(registers: &R) -> Limits {
         batch_bytes_max: value.min(FRAME_BYTES_MAX).saturating_sub(HEAD_BYTES + overhead),
         headroom_bytes: 0,
     }
-}
-
-pub(crate) fn claim<R: Registers>(registers: &R, chain: Chain, me: Owner) -> Result<Chain, OpenError> {
-    let log = chain.log();
-    let mut claimant = Claimant::new(chain, me);
-    let mut pause = PAUSE_MIN;
-    for _ in 0..CLAIM_WRITES_MAX {
-        let (slot, value) = claimant.write(millis());
-        let result = block_on(write(registers, log, slot, &value));
-        let failed = result.is_err();
-        claimant = match claimant.written(result)? {
-            ClaimProgress::Claimed(chain) => return Ok(chain),
-            ClaimProgress::GaveUp(chain) => {
-                return Err(OpenError::Owned(chain.owner().map_or(me.node, |owner| owner.node)));
-            }
-            ClaimProgress::Again(claimant) => claimant,
-        };
-        if failed {
-            std::thread::sleep(pause);
-            pause = PAUSE_MAX.min(2 * pause);
-        }
-    }
-    Err(Error::Unavailable("no result of the claim".into()).into())
 }
 
 struct WriterThread<R> {

@@ -238,7 +238,7 @@ impl Table {
     }
 
     /// The table for a store that may have accepted ids until `now` under the past eras from this number on:
-    /// whoever changed the settings has another clock, and the store learned of the change later.
+    /// the store that changed the settings has another clock, and this one learned of the change later.
     pub(crate) fn ended_at(&self, from: u32, now: Timestamp) -> Self {
         let mut next = self.clone();
         if mutated!(AdoptKeepsEraEnds) {

@@ -7,10 +7,10 @@
 //! The catalogue may be shared with other stores, which change it too:
 //! - A change that another store made first is adopted, and the own change is repeated after it.
 //! - A change ends an era by the clock of the store that made it. A store that adopts the change later has
-//!   accepted ids in that era until then, so it ends the era at its own time ([`Catalog::adopt`]), and a store
-//!   that takes a log over at the latest time in it ([`Catalog::taken_over_at`]). A replay finds the era of an
-//!   entry by its number and does not ask when it ended. So no id is lost or counted twice, whatever the
-//!   clocks show.
+//!   accepted ids in that era until then, so it ends the era at its own time ([`Catalog::adopt`]). A store
+//!   that takes a log over ends eras at the latest time in it ([`Catalog::taken_over_at`]). A replay finds
+//!   the era of an entry by its number and does not ask when it ended. So no id is lost or counted twice,
+//!   whatever the clocks show.
 //! - Expired eras are dropped only after the time by which clocks may differ (`clock_ahead_max`).
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -167,8 +167,8 @@ mod tests {
         set(logged + 91 * DAY, 0);
         assert!(takes_over(&StoreTime::follow(hand.clone(), at(logged))).is_err());
 
-        // The wall clock is an hour ahead of the owner's. The time gains an eighth on what has passed since the
-        // log was seen to end, however late the entry came.
+        // The wall clock is an hour ahead of the owner's. The time gains an eighth on what has passed since
+        // the log was seen to end, however late the entry came.
         for received in [100, 180] {
             set(logged + 3_600, 100);
             let time = StoreTime::follow(hand.clone(), at(logged));

@@ -4,6 +4,7 @@
 //! [`Checkpointer`], [`find`] and [`replay_log`]) have no threads and no clocks, so that the simulator runs
 //! the same code step by step.
 
+mod admission;
 mod backup;
 mod branches;
 mod cache;

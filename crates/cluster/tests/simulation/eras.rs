@@ -1,5 +1,5 @@
-//! A stripe whose tables are changed by nodes with other clocks: it adopts the changes late, and is taken over
-//! by nodes that know them before they replay its log. No id counts twice.
+//! A stripe whose tables are changed by nodes with other clocks: it adopts the changes late, and is taken
+//! over by nodes that know them before they replay its log. No id counts twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
