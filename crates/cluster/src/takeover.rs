@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use jeton_wal::Slot;
+
 use crate::frame::NodeId;
 use crate::membership::Membership;
 use crate::node_options::Timing;
@@ -36,6 +38,8 @@ enum Stripe {
     /// It is yielded, and the next owner is not known.
     Moved {
         since: Duration,
+        /// The term before.
+        term: Slot,
     },
 }
 
@@ -66,8 +70,8 @@ impl Takeover {
         let mut moving = false;
         for (stripe, number) in self.stripes.iter_mut().zip(0..) {
             let owner = || membership.owner(number).filter(|(owner, _)| !membership.is_suspected(*owner));
-            if let Stripe::Moved { since } = *stripe {
-                if owner().is_some() || now >= since + MOVE_TIMEOUT {
+            if let Stripe::Moved { since, term } = *stripe {
+                if owner().is_some_and(|(_, later)| later > term) || now >= since + MOVE_TIMEOUT {
                     *stripe = Stripe::Foreign { orphaned: None, not_before: now };
                 } else {
                     moving = true;
@@ -132,9 +136,9 @@ impl Takeover {
         self.stripes[usize::from(stripe)] = Stripe::Foreign { orphaned: None, not_before: now + RETRY_PAUSE };
     }
 
-    /// The stripe is yielded.
-    pub fn yielded(&mut self, stripe: u16, now: Duration) {
-        self.stripes[usize::from(stripe)] = Stripe::Moved { since: now };
+    /// The stripe is yielded at the end of this term.
+    pub fn yielded(&mut self, stripe: u16, term: Slot, now: Duration) {
+        self.stripes[usize::from(stripe)] = Stripe::Moved { since: now, term };
     }
 
     /// Whether the node owns nothing, and is about to own nothing.
