@@ -1,9 +1,8 @@
 //! What the tasks of a node share: its stripes, what it knows of other nodes, and its connections to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -17,6 +16,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::blobs::CatalogBlob;
 use crate::deployment::Deployment;
+use crate::follower::Follower;
 use crate::frame::{NodeId, Owner};
 use crate::membership::Membership;
 use crate::node_options::NodeOptions;
@@ -29,10 +29,6 @@ const OPENING_MAX: usize = 4;
 
 /// Cells of one message about a list.
 pub(crate) const LIST_MAX: usize = 1024;
-
-/// After this time without a look at the registers, an owner does not trust its catalogue. With the clock
-/// difference it is below the minute for which a table accepts entries of its settings before a change.
-pub(crate) const CATALOG_VALID: Duration = Duration::from_secs(20);
 
 pub(crate) struct NodeCore<R: Registers> {
     pub registers: Arc<R>,
@@ -53,6 +49,8 @@ pub(crate) struct NodeCore<R: Registers> {
     pub wake: Notify,
     pub beat_now: Notify,
     stripes: Vec<ArcSwapOption<OwnedStripe<R>>>,
+    /// The engines that follow stripes of other nodes. Locked while they read.
+    pub followers: Vec<Mutex<Option<Follower<R>>>>,
     peers: Mutex<BTreeMap<NodeId, Arc<PeerClient>>>,
     pub opening: Semaphore,
     pub leaving: AtomicBool,
@@ -65,6 +63,8 @@ pub(crate) struct State {
     pub beat: u64,
     /// Stripes with their terms that are being yielded: the node still owns them.
     pub yielding: Vec<(u16, Slot)>,
+    /// Stripes that this node follows, as of its last read.
+    pub followed: BTreeSet<u16>,
     /// By what they are about.
     pub alarms: BTreeMap<String, String>,
 }
@@ -92,11 +92,19 @@ impl<R: Registers> NodeCore<R> {
         let clock = SystemClock::default();
         let takeover = Takeover::new(me.node, deployment.stripes(), &options.timing, clock.elapsed());
         let membership = Membership::new(me.node, options.timing.clone());
-        let state = State { membership, takeover, beat, yielding: Vec::new(), alarms: BTreeMap::new() };
+        let state = State {
+            membership,
+            takeover,
+            beat,
+            yielding: Vec::new(),
+            followed: BTreeSet::new(),
+            alarms: BTreeMap::new(),
+        };
         Self {
             registers,
             secret: deployment.secret(),
             stripes: (0..deployment.stripes()).map(|_| ArcSwapOption::empty()).collect(),
+            followers: (0..deployment.stripes()).map(|_| Mutex::default()).collect(),
             deployment,
             me,
             options,
@@ -118,6 +126,10 @@ impl<R: Registers> NodeCore<R> {
 
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
     }
 
     pub fn stripe_of(&self, partition: PartitionId) -> u16 {
@@ -206,7 +218,7 @@ impl<R: Registers> NodeCore<R> {
         for owned in self.all_owned() {
             owned.engine.refresh_tables()?;
         }
-        self.tables.refresh()?;
+        self.tables.refresh(|| self.time.now())?;
         Ok(())
     }
 

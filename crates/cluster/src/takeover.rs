@@ -105,9 +105,13 @@ impl Takeover {
         let owned = (0..).zip(&self.stripes).filter(|(_, stripe)| **stripe == Stripe::Owned);
         let mut targets = owned.filter_map(|(number, _)| {
             let target = if leaving {
-                rank(number, membership.claimants()).into_iter().find(|node| *node != self.me)?
+                let ranked = rank(number, membership.claimants().filter(|node| *node != self.me));
+                // The pause is shorter if the node follows the stripe.
+                let follows = |node: &&NodeId| membership.follows(**node, number);
+                *ranked.iter().find(follows).or(ranked.first())?
             } else {
-                *rank(number, membership.present(now)).first()?
+                let first = *rank(number, membership.present(now)).first()?;
+                Some(first).filter(|first| membership.follows(*first, number))?
             };
             (target != self.me && membership.is_ready(target)).then_some((number, target))
         });
@@ -141,6 +145,12 @@ impl Takeover {
         self.stripes[usize::from(stripe)] = Stripe::Moved { since: now, term };
     }
 
+    /// Whether the node neither owns the stripe nor is about to own or to yield it.
+    pub fn is_foreign(&self, stripe: u16) -> bool {
+        let place = self.stripes.get(usize::from(stripe));
+        place.is_some_and(|stripe| matches!(stripe, Stripe::Foreign { .. } | Stripe::Moved { .. }))
+    }
+
     /// Whether the node owns nothing, and is about to own nothing.
     pub fn is_empty(&self) -> bool {
         self.stripes.iter().all(|stripe| matches!(stripe, Stripe::Foreign { .. } | Stripe::Moved { .. }))
@@ -165,6 +175,7 @@ mod tests {
             ready: true,
             leaving: false,
             owned: owned.iter().map(|(stripe, term)| (*stripe, Slot(*term))).collect(),
+            followed: (0..STRIPES).collect(),
         }
     }
 
@@ -256,8 +267,11 @@ mod tests {
         let preferred = |stripe| rank(stripe, [1, 2].map(NodeId))[0] == NodeId(2);
         let expected: Vec<u16> = (0..STRIPES).filter(|stripe| preferred(*stripe)).collect();
         let unready = Heartbeat { ready: false, ..heartbeat(2, 1, &[]) };
-        membership.observe(at(2000), 0, vec![unready]);
-        assert_eq!(takeover.step(at(2000), &membership, true, false), []);
+        let cold = Heartbeat { followed: Vec::new(), ..heartbeat(2, 2, &[]) };
+        for unfit in [unready, cold] {
+            membership.observe(at(2000), 0, vec![unfit]);
+            assert_eq!(takeover.step(at(2000), &membership, true, false), []);
+        }
         let mut theirs = Vec::new();
         let mut moved = Vec::new();
         for millis in (2100..4000).step_by(100) {

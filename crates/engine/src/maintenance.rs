@@ -8,6 +8,7 @@ use jeton_wal::Error as LogError;
 use jeton_wal::disk::Disk;
 
 use crate::catalog_store::Tables;
+use crate::clock::{StoreTime, SystemClock};
 use crate::health::Health;
 use crate::ids;
 use crate::partition_log::BlobStore;
@@ -27,6 +28,7 @@ const SLACK_MS: u64 = 60_000;
 pub(crate) struct Maintenance<B, V, D: Disk> {
     pub stores: Stores<V, D>,
     pub tables: Arc<Tables<B>>,
+    pub time: Arc<StoreTime<SystemClock>>,
     pub health: Arc<Health>,
     pub stores_in_use: Arc<RwLock<()>>,
     /// Disconnected when the engine closes.
@@ -40,7 +42,9 @@ enum MaintenanceError {
     #[error("id index: {0}")]
     Ids(#[from] ids::Error),
     #[error("expired eras: {0}")]
-    Tables(#[from] LogError),
+    Eras(#[from] LogError),
+    #[error("tables: {0}")]
+    Tables(LogError),
 }
 
 impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
@@ -62,7 +66,12 @@ impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
             }
         }
         // An error here does not stop the rest of the round.
-        let eras_dropped = self.tables.drop_expired(now);
+        let refreshed = match self.health.take_tables_behind() {
+            true => self.tables.refresh(|| self.time.now()).map(drop),
+            false => Ok(()),
+        };
+        // Until this node takes over, it does not know when an era ended.
+        let eras_dropped = if self.health.following() { Ok(0) } else { self.tables.drop_expired(now) };
         {
             let _in_use = self.stores_in_use.read();
             self.stores.ids.drop_expired(millis.saturating_sub(SLACK_MS))?;
@@ -78,7 +87,7 @@ impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
             let more = values? | ids?;
             if !more || self.health.closing() {
                 eras_dropped?;
-                return Ok(());
+                return refreshed.map_err(MaintenanceError::Tables);
             }
         }
     }
@@ -157,6 +166,7 @@ mod tests {
             let maintenance = Maintenance {
                 stores: Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) },
                 tables: Arc::new(tables),
+                time: Arc::new(StoreTime::follow(SystemClock::default(), Timestamp::ZERO)),
                 health: Arc::new(Health::new(1, 0, Timestamp::from_secs(START))),
                 stores_in_use: Arc::default(),
                 stopped: std::sync::mpsc::channel().1,

@@ -3,6 +3,7 @@
 //! On one machine both are a [`Wal`]. The traits are small so that the log can also be kept elsewhere.
 
 use std::future::Future;
+use std::sync::atomic::AtomicU64;
 
 use jeton_core::PartitionId;
 use jeton_wal::disk::Disk;
@@ -83,6 +84,12 @@ pub trait BlobStore: Send + Sync + 'static {
 
     /// The blob with this name. Blocks.
     fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error>;
+
+    /// If other stores share the blob of the catalogue: its version for the next entries of the log. Then
+    /// [`put_blob`](Self::put_blob) stores no catalogue of a version that exists.
+    fn shared_catalog(&self) -> Option<&AtomicU64> {
+        None
+    }
 }
 
 pub fn log_of(partition: PartitionId) -> LogId {
