@@ -3,9 +3,12 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_executor::block_on;
+use jeton_engine::BlobStore;
 use jeton_register::{Batch, Error, LogId, Registers, Slot, WriteResult};
 use jeton_wal::disk::{Disk, RealDisk};
 use jeton_wal::{Blob, Error as LogError, abort_process, blobs};
@@ -42,6 +45,37 @@ pub(crate) fn read_catalog<R: Registers>(registers: &R) -> Result<Option<Blob>, 
         }
     }
     Err(LogError::Busy("the catalogue is being changed".into()))
+}
+
+/// The version of the latest catalogue; 0 if there is none.
+pub(crate) async fn catalog_version<R: Registers>(registers: &R) -> Result<u64, Error> {
+    Ok(registers.extent(LogId::CATALOG).await?.last.0)
+}
+
+/// The catalogue of a deployment, without a stripe.
+pub(crate) struct CatalogBlob<R> {
+    registers: Arc<R>,
+    version: AtomicU64,
+}
+
+impl<R> CatalogBlob<R> {
+    pub fn new(registers: Arc<R>) -> Self {
+        Self { registers, version: AtomicU64::new(0) }
+    }
+}
+
+impl<R: Registers> BlobStore for CatalogBlob<R> {
+    fn put_blob(&self, _: &str, blob: &Blob) -> Result<bool, LogError> {
+        write_catalog(&*self.registers, blob)
+    }
+
+    fn get_blob(&self, _: &str) -> Result<Option<Blob>, LogError> {
+        read_catalog(&*self.registers)
+    }
+
+    fn shared_catalog(&self) -> Option<&AtomicU64> {
+        Some(&self.version)
+    }
 }
 
 /// Stores the next version of the catalogue. False if another node has stored one of that version. Blocks.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_executor::block_on;
@@ -22,6 +22,7 @@ use crate::claim::{claim, millis, write};
 use crate::deployment::{Deployment, Stripe};
 use crate::durable_log::{DurableLog, lock};
 use crate::frame::{Body, ENTRY_OVERHEAD_MAX, HEAD_BYTES, NodeId, Owner, encode_entry};
+use crate::log_metrics::LogMetrics;
 use crate::open_error::OpenError;
 use crate::register_error::log_error;
 use crate::seed::{self, LocalCheckpoint};
@@ -70,6 +71,7 @@ pub struct StripeLog<R> {
     admission: Arc<Admission>,
     /// The version of the catalogue, for the next frame.
     catalog: Arc<AtomicU64>,
+    metrics: Arc<LogMetrics>,
     end: Arc<End>,
     proof_interval: Arc<AtomicU64>,
     subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
@@ -155,6 +157,7 @@ impl<R: Registers> StripeLog<R> {
             term: AtomicU64::new(0),
             admission: Admission::new(REQUESTS_MAX, REQUEST_BYTES_MAX),
             catalog: Arc::default(),
+            metrics: Arc::default(),
             end: Arc::default(),
             proof_interval: Arc::new(AtomicU64::new(PROOF_INTERVAL.as_millis() as u64)),
             subscribers: Arc::default(),
@@ -174,6 +177,7 @@ impl<R: Registers> StripeLog<R> {
             registers: Arc::clone(&self.registers),
             log: claimed.log(),
             catalog: Arc::clone(&self.catalog),
+            metrics: Arc::clone(&self.metrics),
             end: Arc::clone(&self.end),
             proof_interval: Arc::clone(&self.proof_interval),
             subscribers: Arc::clone(&self.subscribers),
@@ -185,6 +189,10 @@ impl<R: Registers> StripeLog<R> {
         self.catalog.fetch_max(claimed.catalog(), Ordering::Relaxed);
         self.term.store(claimed.term().0, Ordering::Release);
         Ok(())
+    }
+
+    pub(crate) fn metrics(&self) -> &LogMetrics {
+        &self.metrics
     }
 
     pub(crate) fn registers(&self) -> &R {
@@ -309,6 +317,7 @@ struct WriterThread<R> {
     registers: Arc<R>,
     log: LogId,
     catalog: Arc<AtomicU64>,
+    metrics: Arc<LogMetrics>,
     end: Arc<End>,
     proof_interval: Arc<AtomicU64>,
     subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
@@ -317,7 +326,7 @@ struct WriterThread<R> {
 impl<R: Registers> WriterThread<R> {
     /// Runs until the log is closed, or there is another owner.
     fn run(mut self, commands: &Receiver<Command>) {
-        let mut pause = PAUSE_MIN;
+        let (mut pause, mut sent) = (PAUSE_MIN, None);
         loop {
             if self.writer.is_idle() {
                 let interval = Duration::from_millis(self.proof_interval.load(Ordering::Relaxed));
@@ -332,11 +341,13 @@ impl<R: Registers> WriterThread<R> {
             }
             let written = self.writer.write(self.catalog.load(Ordering::Relaxed), millis());
             let Some((slot, value)) = written else { continue };
+            let first = *sent.get_or_insert_with(Instant::now);
             let result = block_on(write(&*self.registers, self.log, slot, &value));
             match self.writer.written(result) {
                 Progress::Durable(tickets) => {
-                    pause = PAUSE_MIN;
+                    (pause, sent) = (PAUSE_MIN, None);
                     self.durable.accept(slot, &value);
+                    self.metrics.wrote(first, value.len(), slot.next().0);
                     let ended = self.writer.has_ended();
                     if ended {
                         self.end.depose();

@@ -31,7 +31,7 @@ use jeton_wal::{Wal, spawn_aborting};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backup::INCOMPLETE;
-use crate::catalog_store::{TableError, Tables};
+use crate::catalog_store::{TableError, Tables, TablesView};
 use crate::checkpoint_thread::CheckpointThread;
 use crate::checkpointer::Checkpointer;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
@@ -79,17 +79,6 @@ pub enum OpenError {
 
 fn system(what: String) -> impl FnOnce(std::io::Error) -> OpenError {
     move |source| OpenError::System { what, source }
-}
-
-/// A cached reference to the current catalogue.
-#[derive(Debug)]
-pub struct TablesView(arc_swap::Cache<Arc<ArcSwap<Catalog>>, Arc<Catalog>>);
-
-impl TablesView {
-    /// The current catalogue.
-    pub fn look(&mut self) -> &Arc<Catalog> {
-        self.0.load()
-    }
 }
 
 pub(crate) struct ShardHandle {
@@ -329,7 +318,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
 
     /// A view of the catalogue that costs nearly nothing per look while no table changes.
     pub fn tables_view(&self) -> TablesView {
-        TablesView(arc_swap::Cache::new(self.tables.catalog().clone()))
+        self.tables.view()
     }
 
     pub fn table(&self, name: &str) -> Result<Arc<Table>, EngineError> {

@@ -41,12 +41,12 @@ mod watermarks;
 mod worker;
 
 pub use backup::{BackupError, BackupReport};
-pub use branches::{FinishResult, PrepareError, PrepareResult, PreparedBranchInfo};
-pub use catalog_store::TableError;
+pub use branches::{BranchRouter, Branches, FinishResult, PrepareError, PrepareResult, PreparedBranchInfo};
+pub use catalog_store::{TableError, TablesView};
 pub use checkpointer::{CheckpointError, CheckpointPositions, Checkpointer};
 pub use clock::{Clock, ClockAhead, SystemClock};
 pub use creation_quota::CreationQuota;
-pub use engine::{Engine, OpenError, TablesView, run_at_low_priority};
+pub use engine::{Engine, OpenError, run_at_low_priority};
 pub use filter_store::{FilterVersion, StoredFilters};
 pub use follow::LogEntry;
 pub use memory_limit::memory_fraction;

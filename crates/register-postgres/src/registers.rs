@@ -187,6 +187,11 @@ impl Registers for PostgresRegisters {
         self.start_request(async move { trim::get_blob(&connection, name).await })
     }
 
+    fn blobs(&self, prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        let (connection, prefix) = (Arc::clone(&self.maintenance), prefix.to_owned());
+        self.start_request(async move { trim::blobs(&connection, prefix).await })
+    }
+
     fn put_object(&self, name: &str, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send {
         let (connection, name) = (Arc::clone(&self.maintenance), name.to_owned());
         self.start_request(async move { objects::put(&connection, name, bytes).await })

@@ -127,6 +127,9 @@ const PUT_BLOB: &str = "
 
 const GET_BLOB: &str = "SELECT slot, content FROM jeton_row WHERE name = $1";
 
+const BLOBS: &str = r#"
+    SELECT name, slot, content FROM jeton_row WHERE starts_with(name, $1) ORDER BY name COLLATE "C""#;
+
 const PUT_OBJECT: &str = "INSERT INTO jeton_object (name, content) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
 const GET_OBJECT: &str = "SELECT content FROM jeton_object WHERE name = $1";
@@ -153,6 +156,7 @@ pub struct Statements {
     pub delete_retired_trims: Statement,
     pub put_blob: Statement,
     pub get_blob: Statement,
+    pub blobs: Statement,
     pub put_object: Statement,
     pub get_object: Statement,
     pub delete_objects: Statement,
@@ -174,6 +178,7 @@ impl Statements {
             delete_retired_trims: client.prepare(DELETE_RETIRED_TRIMS).await?,
             put_blob: client.prepare(PUT_BLOB).await?,
             get_blob: client.prepare(GET_BLOB).await?,
+            blobs: client.prepare(BLOBS).await?,
             put_object: client.prepare(PUT_OBJECT).await?,
             get_object: client.prepare(GET_OBJECT).await?,
             delete_objects: client.prepare(DELETE_OBJECTS).await?,

@@ -447,6 +447,10 @@ impl<D: Disk> Registers for EmbeddedRegisters<D> {
         std::future::ready(self.wal.get_blob(name).map_err(Error::from))
     }
 
+    fn blobs(&self, prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        std::future::ready(self.wal.blobs(prefix).map_err(Error::from))
+    }
+
     /// An object is a blob. Blocks the caller.
     fn put_object(&self, name: &str, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send {
         let put = check_object(name, bytes.len())

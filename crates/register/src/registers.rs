@@ -61,6 +61,12 @@ pub trait Registers: Send + Sync + 'static {
     /// The blob with this name.
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send;
 
+    /// The blobs whose names begin with `prefix`, in the order of their names. An engine without a cluster
+    /// may refuse it as [`Error::Invalid`].
+    fn blobs(&self, _prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        std::future::ready(Err(Error::Invalid("these registers do not list blobs".into())))
+    }
+
     /// Stores an object of at most [`OBJECT_BYTES_MAX`] bytes, durably. It exists as a whole or not at all,
     /// and never changes: the caller uses a name for one content only, and a repeated call changes nothing.
     ///

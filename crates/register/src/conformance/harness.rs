@@ -153,6 +153,17 @@ impl<R: Registers> EngineUnderTest<R> {
         row.map(|row| (row.version, row.bytes))
     }
 
+    pub async fn blobs(&self, prefix: &str) -> Result<Vec<(String, Blob)>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.engine.blobs(prefix).await {
+                Err(failure @ Error::Invalid(_)) => return Err(failure),
+                Err(failure) => self.pause(failure).await,
+                found => return found,
+            }
+        }
+        self.give_up("blobs")
+    }
+
     pub async fn put_object(&self, name: &str, bytes: Bytes) {
         self.insist("put_object", async || self.engine.put_object(name, bytes.clone()).await).await;
     }

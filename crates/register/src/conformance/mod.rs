@@ -84,6 +84,7 @@ pub async fn conformance<R: Registers>(limits: EngineLimits, open: impl AsyncFn(
     check!(retired::sleepers, "a delayed write to a retired log is refused");
     check!(blobs::stores_blobs, "a blob is stored and replaced atomically");
     check!(blobs::orders_versions, "a lower version of a blob is not stored");
+    check!(blobs::lists_blobs, "blobs are listed by the start of their names");
     check!(dense::refuses_gaps, "a dense log has no gaps");
     check!(dense::batches, "a batch leaves no gaps in dense logs");
     check!(dense::follows_trims, "a dense log continues after its trim point");

@@ -32,6 +32,8 @@ enum Fault {
     Shortens,
     /// Blobs are replaced whatever their version.
     VersionsGoBack,
+    /// A list of blobs has all of them.
+    ListsOtherBlobs,
     /// A dense log accepts a write after an empty register.
     AllowsGaps,
     /// An object is stored in part.
@@ -184,6 +186,12 @@ impl Registers for Broken {
         self.memory.get_blob(name).await
     }
 
+    async fn blobs(&self, prefix: &str) -> Result<Vec<(String, Blob)>, Error> {
+        let mut all = self.memory.blobs("").await?;
+        all.retain(|(name, _)| name.starts_with(prefix) || self.fault == Fault::ListsOtherBlobs);
+        Ok(all)
+    }
+
     async fn put_object(&self, name: &str, bytes: Bytes) -> Result<(), Error> {
         let bytes = if self.fault == Fault::TearsObjects { bytes.slice(..bytes.len() / 2) } else { bytes };
         self.memory.put_object(name, bytes).await
@@ -241,6 +249,7 @@ fn every_violation_is_detected_by_its_check() {
         (Fault::ReadsTooMuch, "a read returns a range in order"),
         (Fault::Shortens, "an empty and the largest value are read unchanged"),
         (Fault::VersionsGoBack, "a lower version of a blob is not stored"),
+        (Fault::ListsOtherBlobs, "blobs are listed by the start of their names"),
         (Fault::AllowsGaps, "a dense log has no gaps"),
         (Fault::TearsObjects, "an object is stored whole"),
         (Fault::KeepsObjects, "objects are listed until they are deleted"),
