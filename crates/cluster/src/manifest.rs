@@ -151,13 +151,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_manifest_is_read_back(files in files(), claimed: bool, term: u64, at: usize, bit in 0..8) {
+        fn a_manifest_is_read_back(files in files(), claimed: bool, term: u64, at: usize, bit in 0..8_u32) {
             let manifest = Manifest { term: Slot(term), chain: chain(claimed), files };
             let mut bytes = manifest.encode();
             prop_assert_eq!(Manifest::decode(stripe(), &bytes), Ok(manifest));
             prop_assert!(Manifest::decode(stripe(), &bytes[..bytes.len() - 1]).is_err());
             let at = at % bytes.len();
-            bytes[at] ^= 1 << bit;
+            bytes[at] ^= 1_u8 << bit;
             prop_assert!(Manifest::decode(stripe(), &bytes).is_err());
         }
 
