@@ -91,7 +91,7 @@ impl<R: Registers> Checkpoints<R> {
         let (target, bytes) = self.log.durable().state();
         self.engine.store_all()?;
         let (mut files, positions) = self.engine.store_files()?;
-        self.check(&target, &positions)?;
+        check(&target, &self.log.durable().state().0, &positions)?;
         self.find_base()?;
         let listed = self.upload_files(&mut files)?;
         drop(files);
@@ -101,24 +101,6 @@ impl<R: Registers> Checkpoints<R> {
         }
         self.publish(manifest)?;
         self.untrimmed = Some(bytes);
-        Ok(())
-    }
-
-    /// Everything up to the target must be in the files, and nothing that is not durable in the log.
-    fn check(&self, target: &Chain, positions: &CheckpointPositions) -> Result<(), CheckpointError> {
-        let (durable, _) = self.log.durable().state();
-        for ((partition, needed), (_, last)) in target.slots().zip(durable.slots()) {
-            let CheckpointPositions { values, ids, filters } = positions;
-            for (what, watermarks) in [("value store", values), ("id index", ids), ("filters", filters)] {
-                let (has, partition) = (watermarks.get(partition), partition.0);
-                if has > last.0 {
-                    return Err(RecoveryError::Ahead { what, partition, has, ends: last.0 }.into());
-                }
-                if has < needed.0 {
-                    return Err(RecoveryError::Behind { what, partition, has, begins: needed.0 }.into());
-                }
-            }
-        }
         Ok(())
     }
 
@@ -280,5 +262,73 @@ impl<R: Registers> Checkpoints<R> {
 impl<R: Registers> Drop for Checkpoints<R> {
     fn drop(&mut self) {
         self.log.durable().set_uploader(false);
+    }
+}
+
+/// Everything up to the target must be in the stores, and nothing that is not durable in the log.
+fn check(target: &Chain, durable: &Chain, positions: &CheckpointPositions) -> Result<(), RecoveryError> {
+    let CheckpointPositions { values, ids, filters } = positions;
+    for ((partition, needed), (_, last)) in target.slots().zip(durable.slots()) {
+        for (what, watermarks) in [("value store", values), ("id index", ids), ("filters", filters)] {
+            let (has, partition) = (watermarks.get(partition), partition.0);
+            if has > last.0 {
+                return Err(RecoveryError::Ahead { what, partition, has, ends: last.0 });
+            }
+            if has < needed.0 {
+                return Err(RecoveryError::Behind { what, partition, has, begins: needed.0 });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use jeton_core::PartitionId;
+
+    use super::*;
+    use crate::frame::{Body, Entries, Frame, Head, NodeId, Owner};
+    use crate::{Deployment, encode_entry};
+
+    /// A chain with this number of entries in partition 8.
+    fn chain(entries: u64) -> Chain {
+        let deployment = Deployment::new(32, [1; 16], [2; 16]).unwrap();
+        let mut chain = deployment.chain(deployment.stripe(1).unwrap());
+        let claim = Body::Claim(Owner { node: NodeId(1), incarnation: 1 });
+        let mut body = Vec::new();
+        (1..=entries).for_each(|slot| encode_entry(PartitionId(8), Slot(slot), b"x", &mut body));
+        for body in [claim, Body::Entries(Entries::check(&body).unwrap())] {
+            let head = Head { term: Slot(1), catalog: 0, millis: 0, before: chain.before() };
+            chain.accept(chain.next(), &Frame { head, body }.encode()).unwrap();
+        }
+        chain
+    }
+
+    #[test]
+    fn a_store_behind_or_ahead_is_not_uploaded() {
+        let (target, durable) = (chain(5), chain(7));
+        for (store, slot, expected) in [
+            (0, 4, "Behind"),
+            (1, 4, "Behind"),
+            (2, 0, "Behind"),
+            (0, 8, "Ahead"),
+            (1, 8, "Ahead"),
+            (2, 9, "Ahead"),
+        ] {
+            let mut positions = CheckpointPositions::default();
+            let mut slots = [5, 6, 7];
+            let raise = |positions: &mut CheckpointPositions, slots: [u64; 3]| {
+                let all = [&mut positions.values, &mut positions.ids, &mut positions.filters];
+                all.into_iter().zip(slots).for_each(|(one, slot)| one.raise(&vec![(PartitionId(8), slot)]));
+            };
+            let mut good = CheckpointPositions::default();
+            raise(&mut good, slots);
+            check(&target, &durable, &good).unwrap();
+            slots[store] = slot;
+            raise(&mut positions, slots);
+            let error = format!("{:?}", check(&target, &durable, &positions).unwrap_err());
+            assert!(error.starts_with(expected), "{store} {slot}: {error}");
+        }
     }
 }

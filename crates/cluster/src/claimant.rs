@@ -117,6 +117,20 @@ mod tests {
     }
 
     #[test]
+    fn a_trimmed_slot_belongs_to_an_owner_and_a_gap_is_damage() {
+        for (result, gives_up) in [(WriteResult::Trimmed, true), (WriteResult::Gap, false)] {
+            let deployment = Deployment::new(1, [0; 16], [0; 16]).unwrap();
+            let me = Owner { node: NodeId(1), incarnation: 1 };
+            let mut claimant = Claimant::new(deployment.chain(deployment.stripe(0).unwrap()), me);
+            claimant.write(0);
+            let written = claimant.written(Ok(result));
+            let gave_up = matches!(written, Ok(ClaimProgress::GaveUp(_)));
+            let damaged = matches!(written, Err(ChainError::Damaged { slot: Slot(1), .. }));
+            assert_eq!((gave_up, damaged), (gives_up, !gives_up));
+        }
+    }
+
+    #[test]
     fn a_claimant_gives_up_if_there_is_an_owner() {
         let claim = |node, incarnation| Body::Claim(Owner { node: NodeId(node), incarnation });
         assert_eq!(found(Body::Proof), "gave up");

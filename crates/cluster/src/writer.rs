@@ -290,7 +290,8 @@ mod tests {
 
     #[test]
     fn a_taken_slot_ends_everything_that_waits() {
-        for result in [WriteResult::Taken(Bytes::from_static(b"other")), WriteResult::Trimmed] {
+        let other = WriteResult::Taken(Bytes::from_static(b"other"));
+        for result in [other, WriteResult::Trimmed, WriteResult::Gap] {
             let mut writer = writer(HEAD_BYTES);
             writer.append(entry(), 1);
             writer.write(0, 0).unwrap();

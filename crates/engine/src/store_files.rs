@@ -72,7 +72,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         let _exclusive = self.stores_in_use.write();
         let files = StoreFiles::find::<_, RecoveryError>(&self.stores, &*self.log, trim_guard)?;
         let positions = CheckpointPositions {
-            values: value_watermarks(&*self.stores.values)?,
+            values: value_watermarks(&self.stores.values)?,
             ids: ids_watermarks(&files.ids.note)?,
             filters: files.filters.as_ref().map(|filters| filters.watermarks.clone()).unwrap_or_default(),
         };
