@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use hyper::Uri;
 use jeton_auth::{Access, UsageFile};
-use jeton_engine::Engine;
 use tokio::sync::watch;
 
 use self::error::Explain;
@@ -32,7 +31,7 @@ pub use self::transactions::{
     TransactionsConfig, init_transactions,
 };
 use crate::tls::Tls;
-use crate::{Service, Transactions};
+use crate::{Service, Store, Transactions};
 
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
@@ -60,7 +59,7 @@ pub struct Node {
     listeners: Listeners,
     service: Arc<Service>,
     tls: Option<Arc<Tls>>,
-    engine: Arc<Engine>,
+    engine: Store,
     reloader: Reloader,
     shutdown: watch::Receiver<bool>,
 }
@@ -82,7 +81,7 @@ impl Node {
         let opened = tokio::task::spawn_blocking(move || open_store(&folder, options)).await;
         let engine =
             opened.explain("the store was not opened", "report this with the log output above")??;
-        let engine = Arc::new(engine);
+        let engine = Store::Local(Arc::new(engine));
         let mut options = config.service.clone();
         // Clients and other servers use the URLs of the cluster.
         let urls = config.transactions.iter().flat_map(|declared| &declared.transactions.servers);
