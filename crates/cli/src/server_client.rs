@@ -75,6 +75,13 @@ impl ServerArgs {
         Self { http, ..self }
     }
 
+    /// The HTTP server of a node, which has these URLs: encrypted if this one is.
+    pub fn of_node(self, urls: &[serde_json::Value]) -> Option<Self> {
+        let scheme = if self.ca_file().is_some() { "https://" } else { "http://" };
+        let address = urls.iter().find_map(|url| url.as_str()?.strip_prefix(scheme))?;
+        Some(Self { http: Some(address.to_owned()), ..self })
+    }
+
     /// HTTP address.
     pub fn http(&self) -> String {
         self.http.clone().or_else(|| variable("JETON_HTTP")).unwrap_or_else(|| HTTP.into())

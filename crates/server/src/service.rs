@@ -153,7 +153,11 @@ impl Service {
             // Redis commands have no ids and must work on the default table.
             let settings =
                 TableSettings { without_id: MissingIdPolicy::RespOnly, ..TableSettings::default() };
-            engine.create_table(&options.default_table, settings)?;
+            let created = engine.create_table(&options.default_table, settings);
+            // Another node of the cluster may have created it at the same time.
+            if engine.table(&options.default_table).is_err() {
+                created?;
+            }
         }
         Ok(Self {
             client_memory: Arc::new(ClientMemory::new(options.client_memory_max)),

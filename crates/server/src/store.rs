@@ -1,22 +1,25 @@
 //! The store behind the service: the engine of this machine, or a node of a cluster.
 
-use std::path::Path;
 use std::sync::Arc;
 
+use jeton_cluster::{ClusterNode, ClusterStatus};
 use jeton_core::{
     Addition, AddressError, BranchName, BranchOutcome, Catalog, Cell, Column, IdStatus, OpId, Table,
     TableSettings, Timestamp,
 };
 use jeton_engine::{
-    Ask, BackupError, BackupReport, CreationQuota, Engine, EngineError, FinishResult, PrepareError,
-    PrepareResult, PreparedBranchInfo, Request, Response, Stats, TableError, TablesView,
+    Ask, CreationQuota, Engine, EngineError, FinishResult, PrepareError, PrepareResult, PreparedBranchInfo,
+    Request, Response, Stats, TableError, TablesView,
 };
+use jeton_register_postgres::PostgresRegisters;
 
-/// Where the counters are. A new register engine is a new variant.
+/// Where the counters are.
 #[derive(Clone)]
 pub enum Store {
     /// In the data directory.
     Local(Arc<Engine>),
+    /// In the registers of a cluster. Registers in another database are another variant.
+    Postgres(Arc<ClusterNode<PostgresRegisters>>),
 }
 
 impl From<Arc<Engine>> for Store {
@@ -30,6 +33,7 @@ macro_rules! each {
     ($store:expr, $inner:ident => $call:expr) => {
         match $store {
             Store::Local($inner) => $call,
+            Store::Postgres($inner) => $call,
         }
     };
 }
@@ -59,10 +63,6 @@ impl Store {
         each!(self, store => store.change_table(name, settings))
     }
 
-    pub fn delete_table(&self, name: &str) -> Result<Timestamp, TableError> {
-        each!(self, store => store.delete_table(name))
-    }
-
     pub fn cell(&self, table: &Table, row: &[u8], column: &Column) -> Result<Cell, AddressError> {
         each!(self, store => store.cell(table, row, column))
     }
@@ -72,7 +72,11 @@ impl Store {
     }
 
     pub async fn submit_prehashed(&self, requests: Vec<Request>) -> Vec<Response> {
-        each!(self, store => store.submit_prehashed(requests).await)
+        match self {
+            Self::Local(engine) => engine.submit_prehashed(requests).await,
+            // Boxed, so that the future of a local store stays small.
+            Self::Postgres(node) => Box::pin(node.submit_prehashed(requests)).await,
+        }
     }
 
     pub async fn operation(&self, cell: Cell, id: OpId) -> Result<IdStatus, EngineError> {
@@ -120,14 +124,28 @@ impl Store {
         each!(self, store => store.stats())
     }
 
-    /// The data directory.
-    pub fn folder(&self) -> &Path {
-        each!(self, store => store.folder())
+    /// The engine, if the counters are on this machine.
+    pub fn local(&self) -> Option<&Arc<Engine>> {
+        match self {
+            Self::Local(engine) => Some(engine),
+            Self::Postgres(_) => None,
+        }
     }
 
-    /// Blocks.
-    pub fn checkpoint(&self, target: &Path) -> Result<BackupReport, BackupError> {
-        each!(self, store => store.checkpoint(target))
+    /// The status of the cluster, if the server is a node of one.
+    pub fn cluster_status(&self) -> Option<ClusterStatus> {
+        match self {
+            Self::Local(_) => None,
+            Self::Postgres(node) => Some(node.status()),
+        }
+    }
+
+    /// Gives all stripes to other nodes of the cluster, if the server is a node of one.
+    pub async fn drain(&self) -> Result<(), EngineError> {
+        match self {
+            Self::Local(_) => Ok(()),
+            Self::Postgres(node) => node.drain().await,
+        }
     }
 
     /// Blocks.

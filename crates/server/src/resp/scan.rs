@@ -37,6 +37,8 @@ const STRIDE: usize = 1000;
 
 const NO_FLUSH: &str = "ERR deleting all counters is not allowed here; start the server with --allow-flush";
 
+const NO_FLUSH_IN_CLUSTER: &str = "ERR a cluster does not delete all counters at once; delete keys with DEL";
+
 /// Open `SCAN` cursors. A cursor must be a number, so the position in the store is kept here. The oldest are
 /// dropped first; using a dropped cursor is an error.
 #[derive(Debug, Default)]
@@ -86,6 +88,9 @@ pub async fn run(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Sessio
                 |mode: &[u8]| mode.eq_ignore_ascii_case(b"ASYNC") || mode.eq_ignore_ascii_case(b"SYNC");
             if arguments.len() > 2 || !arguments[1..].iter().all(|mode| is_mode(mode)) {
                 return Err(SYNTAX.into());
+            }
+            if service.engine.local().is_none() {
+                return Err(NO_FLUSH_IN_CLUSTER.into());
             }
             if !service.options.allow_flush {
                 return Err(NO_FLUSH.into());
