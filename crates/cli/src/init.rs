@@ -37,7 +37,7 @@ impl Init {
             let stripes = runtime.block_on(init_cluster(&cluster.url, cluster.stripes))?;
             output::line(&format!("cluster: ready, {stripes} stripes"))?;
         }
-        for transactions in &config.transactions {
+        if let Some(transactions) = &config.transactions {
             for line in runtime.block_on(init_transactions(transactions))? {
                 output::line(&line)?;
             }
