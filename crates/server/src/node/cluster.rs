@@ -107,7 +107,9 @@ pub async fn open(
 }
 
 async fn open_registers(url: &str) -> Result<PostgresRegisters, NodeError> {
-    PostgresRegisters::open(url, PostgresOptions::default()).await.map_err(explain)
+    let mut options = PostgresOptions::default();
+    options.refuse_asynchronous_standbys = true;
+    PostgresRegisters::open(url, options).await.map_err(explain)
 }
 
 fn explain(error: OpenError) -> NodeError {
