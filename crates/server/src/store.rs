@@ -141,9 +141,9 @@ impl Store {
     }
 
     /// Gives all stripes to other nodes of the cluster, if the server is a node of one.
-    pub async fn drain(&self) -> Result<(), EngineError> {
+    pub async fn drain(&self) {
         match self {
-            Self::Local(_) => Ok(()),
+            Self::Local(_) => {}
             Self::Postgres(node) => node.drain().await,
         }
     }

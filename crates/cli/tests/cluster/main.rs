@@ -8,6 +8,7 @@ mod nodes;
 #[allow(dead_code, reason = "used by other tests")]
 #[path = "../program/mod.rs"]
 mod program;
+mod python;
 mod refusals;
 
 use std::time::{Duration, Instant};

@@ -177,7 +177,7 @@ pub async fn post(request: RequestContext) -> HttpResult {
         Some(_) => {
             let service = request.app.service.clone();
             let unknown = "the node is still being drained: GET /v1/cluster shows the owners";
-            request.app.complete(unknown, async move { service.engine.drain().await }).await??;
+            request.app.complete(unknown, async move { service.engine.drain().await }).await?;
             Ok(json::response(StatusCode::OK, &ClusterBody::of(&status(&request)?)))
         }
     }

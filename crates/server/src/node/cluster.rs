@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton_cluster::{ClusterNode, Deployment, NodeOptions, PeerTls, Timing};
+use jeton_cluster::{ClusterNode, ClusterStatus, Deployment, NodeOptions, PeerTls, Timing};
 use jeton_register_postgres::{OpenError, Options as PostgresOptions, PostgresRegisters, create_schema};
 use tokio::sync::watch;
 
@@ -16,6 +16,9 @@ use crate::Store;
 
 /// How long a stopping node waits for other nodes to take its stripes.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Interval of looks at the other nodes while this one stops.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
 pub struct ClusterSettings {
@@ -150,14 +153,24 @@ pub fn drain_before(mut shutdown: watch::Receiver<bool>, store: Store) -> watch:
     tokio::spawn(async move {
         // An error means that the sender is gone, which is a shutdown as well.
         drop(shutdown.wait_for(|stopping| *stopping).await);
-        match tokio::time::timeout(DRAIN_TIMEOUT, store.drain()).await {
-            Ok(Ok(())) => tracing::info!("other nodes have taken the stripes"),
-            Ok(Err(error)) => tracing::warn!(%error, "the stripes were not handed over"),
-            Err(_) => tracing::warn!("the stripes were not handed over in time"),
+        tokio::select! {
+            () = store.drain() => tracing::info!("other nodes have taken the stripes"),
+            () = alone(&store) => tracing::info!("no other node runs: the stripes have no owner from now on"),
+            () = tokio::time::sleep(DRAIN_TIMEOUT) => tracing::warn!("the stripes were not handed over in time"),
         }
         sender.send_replace(true);
     });
     drained
+}
+
+/// Returns when no other node can take stripes.
+async fn alone(store: &Store) {
+    let is_taker = |status: &ClusterStatus| {
+        status.nodes.iter().any(|node| node.id != status.me && !node.suspected && !node.leaving)
+    };
+    while store.cluster_status().is_some_and(|status| is_taker(&status)) {
+        tokio::time::sleep(STATUS_INTERVAL).await;
+    }
 }
 
 #[cfg(test)]
