@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use futures_executor::block_on;
+use jeton_engine::BlobStore;
 use jeton_register::{Batch, Error, LogId, LogKind, Registers, Slot, WriteResult};
 use jeton_wal::disk::{Disk, RealDisk};
 use jeton_wal::{Blob, Error as LogError, abort_process, blobs};
@@ -42,23 +43,38 @@ pub(crate) fn read_catalog<R: Registers>(registers: &R) -> Result<Option<Blob>, 
     Err(LogError::Busy("the catalogue is being changed".into()))
 }
 
-/// Stores the next version of the catalogue. Fails if another node has stored one of that version. Blocks.
-pub(crate) fn write_catalog<R: Registers>(registers: &R, blob: &Blob) -> Result<(), LogError> {
+/// The version of the latest catalogue; 0 if there is none.
+pub(crate) async fn catalog_version<R: Registers>(registers: &R) -> Result<u64, Error> {
+    Ok(registers.extent(CATALOGS).await?.last.0)
+}
+
+/// The catalogue of a deployment, without a stripe.
+pub(crate) struct CatalogBlob<R>(pub std::sync::Arc<R>);
+
+impl<R: Registers> BlobStore for CatalogBlob<R> {
+    fn put_blob(&self, _: &str, blob: &Blob) -> Result<bool, LogError> {
+        write_catalog(&*self.0, blob)
+    }
+
+    fn get_blob(&self, _: &str) -> Result<Option<Blob>, LogError> {
+        read_catalog(&*self.0)
+    }
+}
+
+/// Stores the next version of the catalogue, unless another node has stored one of that version. Blocks.
+pub(crate) fn write_catalog<R: Registers>(registers: &R, blob: &Blob) -> Result<bool, LogError> {
     let mut batch = Batch::new();
     batch.push(CATALOGS, Slot(blob.version), &blob.bytes);
     let permit = registers.admit(1, blob.bytes.len()).map_err(log_error)?;
     match block_on(registers.write(batch, permit)).map_err(log_error)?.pop() {
         Some(WriteResult::Fresh) => {}
         Some(WriteResult::Taken(stored)) if stored == blob.bytes => {}
-        _ => {
-            let why = "another node has changed the tables: the stripe must be opened again";
-            return Err(LogError::Unavailable(why.into()));
-        }
+        _ => return Ok(false),
     }
     // If it fails, the old versions take space until the next change.
     let before = Slot(blob.version - 1);
     drop(block_on(registers.trim(CATALOGS, before)));
-    Ok(())
+    Ok(true)
 }
 
 /// The directory of a stripe, locked.

@@ -1,7 +1,7 @@
 //! The identity of a deployment: a register that the first node writes and that never changes.
 
 use jeton_core::codec::{DecodeError, Reader, Write};
-use jeton_core::{Secret, limits};
+use jeton_core::{PartitionId, Secret, limits};
 use jeton_register::{Batch, Error as RegisterError, LogId, Registers, Slot, WriteResult};
 
 use crate::chain::Chain;
@@ -78,6 +78,15 @@ impl Deployment {
         self.placement
     }
 
+    /// The number of the stripe of a partition.
+    pub fn stripe_of(&self, partition: PartitionId) -> u16 {
+        let number =
+            (u32::from(partition.0) * u32::from(self.stripes) / u32::from(limits::PARTITIONS)) as u16;
+        // The first partition of a stripe is rounded down.
+        let next = self.stripe(number + 1).is_some_and(|next| next.partitions.contains(&partition.0));
+        number + u16::from(next)
+    }
+
     /// The stripe with this number.
     pub fn stripe(&self, number: u16) -> Option<Stripe> {
         let start = |number: u16| u32::from(number) * u32::from(limits::PARTITIONS) / u32::from(self.stripes);
@@ -150,6 +159,10 @@ mod tests {
             let all: Vec<u16> =
                 (0..stripes).flat_map(|number| deployment.stripe(number).unwrap().partitions).collect();
             assert_eq!(all, (0..256).collect::<Vec<_>>());
+            for number in 0..stripes {
+                let partitions = deployment.stripe(number).unwrap().partitions.map(PartitionId);
+                assert!(partitions.into_iter().all(|one| deployment.stripe_of(one) == number), "{stripes}");
+            }
             assert_eq!(deployment.stripe(stripes), None);
         }
         for stripes in [0, 257] {

@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::node::PeerTls;
-
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
     /// The directory of the node: its id, and a cache of each stripe.
@@ -24,7 +22,22 @@ pub struct NodeOptions {
     pub timing: Timing,
     /// Encrypts and authenticates connections between nodes with certificates, in addition to the key that
     /// all nodes of a deployment have.
-    pub tls: Option<PeerTls>,
+    pub tls: Option<()>,
+}
+
+impl NodeOptions {
+    pub fn new(directory: PathBuf, listen: SocketAddr) -> Self {
+        Self {
+            directory,
+            listen,
+            advertised: None,
+            client_addresses: Vec::new(),
+            engine: jeton_engine::Options::default(),
+            stripes: 32,
+            timing: Timing::default(),
+            tls: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_executor::block_on;
@@ -23,6 +23,7 @@ use crate::chain::{Chain, ChainError};
 use crate::claimant::{ClaimProgress, Claimant};
 use crate::deployment::Deployment;
 use crate::frame::{Body, ENTRY_OVERHEAD_MAX, HEAD_BYTES, NodeId, Owner, encode_entry};
+use crate::log_metrics::LogMetrics;
 use crate::open_error::OpenError;
 use crate::register_error::log_error;
 use crate::writer::{Progress, Writer};
@@ -61,6 +62,10 @@ pub struct StripeLog<R> {
     admission: Arc<Admission>,
     /// The version of the catalogue, for the next frame.
     catalog: Arc<AtomicU64>,
+    /// Until when, in milliseconds since `opened`, the catalogue is known to be the latest.
+    catalog_valid: AtomicU64,
+    opened: Instant,
+    metrics: Arc<LogMetrics>,
     end: Arc<End>,
     /// `None` once the log is closed.
     commands: Mutex<Option<Sender<Command>>>,
@@ -146,6 +151,7 @@ impl<R: Registers> StripeLog<R> {
         let claimed = claim(&*registers, chain, me)?;
 
         let catalog = Arc::new(AtomicU64::new(claimed.catalog()));
+        let metrics = Arc::new(LogMetrics::new(claimed.next().0));
         let end = Arc::<End>::default();
         let (commands, received) = channel();
         let thread = WriterThread {
@@ -153,6 +159,7 @@ impl<R: Registers> StripeLog<R> {
             registers: Arc::clone(&registers),
             log: claimed.log(),
             catalog: Arc::clone(&catalog),
+            metrics: Arc::clone(&metrics),
             end: Arc::clone(&end),
         };
         let thread = spawn_aborting("jeton-stripe", move || thread.run(&received));
@@ -165,6 +172,9 @@ impl<R: Registers> StripeLog<R> {
             claimed,
             admission: Admission::new(REQUESTS_MAX, REQUEST_BYTES_MAX),
             catalog,
+            catalog_valid: AtomicU64::new(u64::MAX),
+            opened: Instant::now(),
+            metrics,
             end,
             commands: Mutex::new(Some(commands)),
             thread: Mutex::new(Some(thread.map_err(io_error)?)),
@@ -180,6 +190,17 @@ impl<R: Registers> StripeLog<R> {
     /// Whether another node has taken the stripe over, or this one has yielded it.
     pub fn is_deposed(&self) -> bool {
         self.end.is_deposed()
+    }
+
+    pub(crate) fn metrics(&self) -> &LogMetrics {
+        &self.metrics
+    }
+
+    /// The catalogue of the engine was the latest at this time. Once this was called, nothing is written for
+    /// which the catalogue was the latest more than `valid` before.
+    pub(crate) fn confirm_catalog(&self, at: Instant, valid: Duration) {
+        let until = (at + valid).saturating_duration_since(self.opened);
+        self.catalog_valid.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Proves that this node was the owner at some time after the call. Then a value that was durable here at
@@ -265,13 +286,14 @@ struct WriterThread<R> {
     registers: Arc<R>,
     log: LogId,
     catalog: Arc<AtomicU64>,
+    metrics: Arc<LogMetrics>,
     end: Arc<End>,
 }
 
 impl<R: Registers> WriterThread<R> {
     /// Runs until the log is closed, or there is another owner.
     fn run(mut self, commands: &Receiver<Command>) {
-        let mut pause = PAUSE_MIN;
+        let (mut pause, mut sent) = (PAUSE_MIN, None);
         loop {
             if self.writer.is_idle() {
                 let Ok(command) = commands.recv() else { return };
@@ -282,10 +304,12 @@ impl<R: Registers> WriterThread<R> {
             }
             let written = self.writer.write(self.catalog.load(Ordering::Relaxed), millis());
             let Some((slot, value)) = written else { continue };
+            let first = *sent.get_or_insert_with(Instant::now);
             let result = block_on(write(&*self.registers, self.log, slot, &value));
             match self.writer.written(result) {
                 Progress::Durable(tickets) => {
-                    pause = PAUSE_MIN;
+                    (pause, sent) = (PAUSE_MIN, None);
+                    self.metrics.wrote(first, value.len(), slot.next().0);
                     let ended = self.writer.has_ended();
                     if ended {
                         self.end.depose();
@@ -339,6 +363,9 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
     fn reserve(&self, entries: usize, bytes: usize) -> Result<Admitted, AppendError> {
         if self.is_deposed() {
             return Err(AppendError::Deposed);
+        }
+        if self.opened.elapsed().as_millis() > self.catalog_valid.load(Ordering::Relaxed).into() {
+            return Err(LogError::Busy("the catalogue may not be the latest".into()).into());
         }
         let overhead = entries * (ENTRY_OVERHEAD_MAX + ENTRY_START_MAX);
         Ok(self.admission.reserve(1, bytes + overhead).map_err(log_error)?)
@@ -409,9 +436,11 @@ impl<R: Registers> BlobStore for StripeLog<R> {
             STORE => Err(LogError::Invalid("the secret of a deployment does not change".into())),
             CATALOG if self.is_deposed() => Err(LogError::Unavailable("another node owns the stripe".into())),
             CATALOG => {
-                write_catalog(&*self.registers, blob)?;
-                self.catalog.fetch_max(blob.version, Ordering::Relaxed);
-                Ok(true)
+                let stored = write_catalog(&*self.registers, blob)?;
+                if stored {
+                    self.catalog.fetch_max(blob.version, Ordering::Relaxed);
+                }
+                Ok(stored)
             }
             _ => self.folder.put(name, blob),
         }

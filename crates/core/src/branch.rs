@@ -167,7 +167,7 @@ impl Branch {
         64 + name.0.len() + VALUE * ADDITIONS_MAX
     }
 
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_bytes(&self.name.0);
         out.put_varint(self.elsewhere.len() as u64);
         for partition in &self.elsewhere {
@@ -183,7 +183,7 @@ impl Branch {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let name = read_name(input)?;
         let elsewhere: Vec<PartitionId> = (0..input.count()?)
             .map(|_| match u16::try_from(input.varint()?) {

@@ -7,6 +7,7 @@ use forgetful_filter::{Budget, Timestamp};
 
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
+use crate::era::Era;
 use crate::settings::{SettingsError, TableSettings};
 use crate::table::{CatalogError, StoredEras, Table};
 
@@ -200,6 +201,12 @@ impl Catalog {
         Self::restore(bytes, &Budget::default(), Timestamp::ZERO, &())
     }
 
+    /// Reads what [`encode`](Self::encode) of a later version wrote: eras that both have keep their filters,
+    /// the filters of the others are empty.
+    pub fn updated(&self, bytes: &[u8]) -> Result<Self, CatalogError> {
+        Self::restore(bytes, &self.budget, Timestamp::ZERO, self)
+    }
+
     /// Reads what [`encode`](Self::encode) wrote, with the stored filters; `now` is a time in the log.
     pub fn restore(
         bytes: &[u8],
@@ -260,5 +267,16 @@ impl Catalog {
             }
         }
         Ok(())
+    }
+}
+
+/// The eras of an earlier version.
+impl StoredEras for Catalog {
+    fn open(&self, _: TableId, _: u32) -> Option<impl std::io::Read> {
+        None::<std::io::Empty>
+    }
+
+    fn loaded(&self, table: TableId, era: u32) -> Option<Arc<Era>> {
+        self.get(table)?.eras().find(|one| one.number == era).cloned()
     }
 }

@@ -233,7 +233,7 @@ impl OpId {
     }
 
     /// Checks the limits of the id's format.
-    pub(crate) fn check(&self) -> Result<(), IdError> {
+    pub fn check(&self) -> Result<(), IdError> {
         let why = match self {
             Self::Uuid7(bits) => uuid::check7(*bits).err(),
             Self::Ulid(_) => None,
@@ -271,7 +271,7 @@ impl OpId {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u8(self.format() as u8);
         match self {
             Self::Uuid7(bits) | Self::Ulid(bits) => out.put_u128(*bits),
@@ -289,7 +289,7 @@ impl OpId {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let number = input.u8()?;
         let format = Format::ALL
             .into_iter()

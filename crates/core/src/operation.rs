@@ -173,7 +173,7 @@ impl Operation {
         self.changes().any(|(_, change)| change.keeps())
     }
 
-    pub(crate) fn encode_changes(&self, out: &mut Vec<u8>) {
+    pub fn encode_changes(&self, out: &mut Vec<u8>) {
         out.put_varint(self.len() as u64);
         for (cell, change) in self.changes() {
             cell.encode(out);
@@ -181,7 +181,7 @@ impl Operation {
         }
     }
 
-    pub(crate) fn decode(id: Option<OpId>, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn decode(id: Option<OpId>, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = input.count()?;
         let mut changes = Vec::with_capacity(count.min(CHANGES_MAX));
         for _ in 0..count {

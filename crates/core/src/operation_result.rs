@@ -47,7 +47,7 @@ impl Values {
 }
 
 impl OperationResult {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         let values = self.values.as_slice();
         out.put_varint((values.len() as u64) << 1 | u64::from(self.applied));
         for value in values {
@@ -61,7 +61,7 @@ impl OperationResult {
         }
     }
 
-    pub(crate) fn decode(slot: u64, millis: u64, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn decode(slot: u64, millis: u64, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let head = input.varint()?;
         let count = input.check_count(head >> 1)?;
         let mut values = Vec::with_capacity(count);

@@ -256,6 +256,11 @@ impl Table {
             let floor = Timestamp::from_nanos(input.varint()?);
             let until = Timestamp::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
+            let loaded = filters.loaded(id, number).filter(|loaded| loaded.settings == settings);
+            if let Some(era) = loaded {
+                eras.push(Past { era, until });
+                continue;
+            }
             let era = match filters.open(id, number) {
                 _ if filters.omits(id, number) => {
                     Era::without_stored_filters((number, settings, floor), budget, now)
@@ -279,6 +284,11 @@ impl Table {
 pub trait StoredEras {
     /// `None` if nothing is stored: the era is new and the log contains all of its ids.
     fn open(&self, table: TableId, era: u32) -> Option<impl io::Read>;
+
+    /// The era, if it is in memory.
+    fn loaded(&self, _table: TableId, _era: u32) -> Option<Arc<Era>> {
+        None
+    }
 
     /// Whether the filters of an era are left out, because they do not fit into memory.
     fn omits(&self, _table: TableId, _era: u32) -> bool {

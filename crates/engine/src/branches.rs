@@ -9,10 +9,11 @@
 //! - Nothing is committed in any partition unless every part is prepared or committed already.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use jeton_core::{
-    Addition, Branch, BranchError, BranchName, BranchOutcome, PartitionId, limits::ADDITIONS_MAX,
+    Addition, Branch, BranchError, BranchName, BranchOutcome, PartitionId, Secret, limits::ADDITIONS_MAX,
 };
 
 use crate::creation_quota::CreationQuota;
@@ -55,11 +56,58 @@ pub struct PreparedBranchInfo {
     pub additions: Vec<Addition>,
 }
 
+/// Where the requests of a branch go: one engine, or the owners of the partitions.
+pub trait BranchRouter: Sync {
+    fn secret(&self) -> &Secret;
+
+    fn submit(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Response>> + Send;
+}
+
+impl<L: PartitionLog + BlobStore> BranchRouter for Engine<L> {
+    fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    fn submit(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Response>> + Send {
+        self.submit_prehashed(requests)
+    }
+}
+
 impl<L: PartitionLog + BlobStore> Engine<L> {
+    /// See [`Branches::prepare`].
+    pub async fn prepare_branch(
+        &self,
+        name: &BranchName,
+        additions: Vec<Addition>,
+        quota: Option<&Arc<dyn CreationQuota>>,
+    ) -> Result<PrepareResult, PrepareError> {
+        Branches(self).prepare(name, additions, quota).await
+    }
+
+    /// See [`Branches::finish`].
+    pub async fn finish_branch(
+        &self,
+        name: &BranchName,
+        outcome: BranchOutcome,
+        quota: Option<&Arc<dyn CreationQuota>>,
+    ) -> Result<FinishResult, EngineError> {
+        Branches(self).finish(name, outcome, quota).await
+    }
+
+    /// All prepared branches of its partitions, also those of which only some parts are prepared.
+    pub async fn prepared_branches(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
+        Branches(self).list(self.partitions.clone()).await
+    }
+}
+
+/// The branches behind a router.
+pub struct Branches<'a, R>(pub &'a R);
+
+impl<R: BranchRouter> Branches<'_, R> {
     /// Prepares additions durably: they can commit whatever other writes do to the counters. After an error
     /// some parts may be prepared: the caller must abort the branch. `quota` is charged for the cells that
     /// its commit would create.
-    pub async fn prepare_branch(
+    pub async fn prepare(
         &self,
         name: &BranchName,
         additions: Vec<Addition>,
@@ -68,7 +116,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         if additions.len() > ADDITIONS_MAX {
             return Err(BranchError::TooMany.into());
         }
-        let home = self.secret.branch_home(name);
+        let home = self.0.secret().branch_home(name);
         let mut parts: BTreeMap<PartitionId, Vec<Addition>> = BTreeMap::new();
         for one in additions {
             parts.entry(one.cell.partition()).or_default().push(one);
@@ -94,13 +142,13 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
 
     /// Commits or aborts a branch in all its partitions. After an error some parts may be finished: the
     /// caller must retry with the same outcome. A commit reports the cells that it creates to `quota`.
-    pub async fn finish_branch(
+    pub async fn finish(
         &self,
         name: &BranchName,
         outcome: BranchOutcome,
         quota: Option<&Arc<dyn CreationQuota>>,
     ) -> Result<FinishResult, EngineError> {
-        let home = self.secret.branch_home(name);
+        let home = self.0.secret().branch_home(name);
         let finish = |others_finished| BranchRequest::Finish { name: name.clone(), outcome, others_finished };
         let mut all = Vec::new();
         let reply = match self.send_branch_request(home, finish(false), quota).await? {
@@ -133,13 +181,11 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         Ok(result)
     }
 
-    /// All prepared branches of its partitions, also those of which only some parts are prepared.
-    pub async fn prepared_branches(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
+    /// All prepared branches of these partitions, also those of which only some parts are prepared.
+    pub async fn list(&self, partitions: Range<u16>) -> Result<Vec<PreparedBranchInfo>, EngineError> {
         let request = |partition| Request::PreparedBranches { partition };
         let mut found: BTreeMap<BranchName, PreparedBranchInfo> = BTreeMap::new();
-        for response in
-            self.submit_prehashed(self.partitions.clone().map(PartitionId).map(request).collect()).await
-        {
+        for response in self.0.submit(partitions.map(PartitionId).map(request).collect()).await {
             let prepared = match response {
                 Response::PreparedBranches(prepared) => prepared,
                 Response::Applied(Err(refusal)) => return Err(refusal),
@@ -173,13 +219,13 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         quota: Option<&Arc<dyn CreationQuota>>,
     ) -> Vec<Result<BranchResponse, EngineError>> {
         let request = |(partition, what)| {
-            let request = Request::branch(what, partition, &self.secret);
+            let request = Request::branch(what, partition, self.0.secret());
             match quota {
                 Some(quota) => request.with_quota(quota),
                 None => request,
             }
         };
-        let responses = self.submit_prehashed(requests.into_iter().map(request).collect()).await;
+        let responses = self.0.submit(requests.into_iter().map(request).collect()).await;
         let reply = |response| match response {
             Response::Branch(reply) => reply,
             Response::Applied(Err(refusal)) => Err(refusal),
@@ -258,7 +304,7 @@ mod tests {
         /// Sends one of the prepare requests.
         fn step(&self, at: usize) -> Result<BranchResponse, EngineError> {
             let (partition, what) = self.steps[at].clone();
-            block_on(self.engine.send_branch_request(partition, what, None))
+            block_on(Branches(&self.engine).send_branch_request(partition, what, None))
         }
 
         fn prepare(&self, additions: &[Addition]) -> Result<PrepareResult, PrepareError> {
@@ -335,7 +381,7 @@ mod tests {
             outcome: BranchOutcome::Commit,
             others_finished: true,
         };
-        block_on(scenario.engine.send_branch_request(scenario.steps[1].0, commit, None)).unwrap();
+        block_on(Branches(&scenario.engine).send_branch_request(scenario.steps[1].0, commit, None)).unwrap();
         assert_eq!((scenario.prepared(), scenario.values()), (1, vec![5, 0]));
         scenario.finish(BranchOutcome::Commit);
         assert_eq!((scenario.prepared(), scenario.values()), (0, vec![5, 5]));

@@ -45,6 +45,20 @@ pub enum TableError {
     NameReserved { name: String, until: Timestamp, now: Timestamp },
 }
 
+/// Attempts to store a change while other engines store theirs.
+const CHANGE_ATTEMPTS_MAX: usize = 16;
+
+/// A cached reference to the current catalogue.
+#[derive(Debug)]
+pub struct TablesView(arc_swap::Cache<Arc<ArcSwap<Catalog>>, Arc<Catalog>>);
+
+impl TablesView {
+    /// The current catalogue.
+    pub fn look(&mut self) -> &Arc<Catalog> {
+        self.0.load()
+    }
+}
+
 /// While the cells of a deleted table are removed, its name is reserved for at least this long.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
 
@@ -77,14 +91,14 @@ impl<B: BlobStore> Tables<B> {
                 let (name, until) = (name.to_owned(), deleted.reserved_until.max(now.after(REMOVAL_PAUSE)));
                 return Err(TableError::NameReserved { name, until, now });
             }
-            Ok(Some(catalog.create(name, settings, now)?))
+            Ok(Some(catalog.create(name, settings.clone(), now)?))
         })?;
         Ok(())
     }
 
     /// Deletes a table, durably. Its cells are removed later. No shard may accept an operation or prepare a
     /// branch of the table meanwhile. Returns the time until which its name is reserved.
-    pub fn delete(&self, name: &str, now: impl FnOnce() -> Timestamp) -> Result<Timestamp, TableError> {
+    pub fn delete(&self, name: &str, now: impl Fn() -> Timestamp) -> Result<Timestamp, TableError> {
         let missing = || TableError::Refused(EngineError::NoSuchTable(name.into()));
         let (_, after) = self.change(|catalog| catalog.delete(name, now()).map(Some).ok_or_else(missing))?;
         let deleted = after.reservation(name, Timestamp::ZERO);
@@ -103,7 +117,7 @@ impl<B: BlobStore> Tables<B> {
         &self,
         name: &str,
         settings: TableSettings,
-        now: impl FnOnce() -> Timestamp,
+        now: impl Fn() -> Timestamp,
         logged: Timestamp,
     ) -> Result<(), TableError> {
         self.change(|catalog| {
@@ -112,7 +126,7 @@ impl<B: BlobStore> Tables<B> {
             let current = table.without_past(logged);
             let table: &Table = current.as_ref().unwrap_or(table);
             // Read under the lock: the guarantees of the old settings extend to what they accept until now.
-            Ok::<_, TableError>(Some(catalog.replaced(table.change(settings, now())?)))
+            Ok::<_, TableError>(Some(catalog.replaced(table.change(settings.clone(), now())?)))
         })?;
         Ok(())
     }
@@ -136,20 +150,53 @@ impl<B: BlobStore> Tables<B> {
         Ok(eras(&before) - eras(&after))
     }
 
+    /// The version of the catalogue.
+    pub fn version(&self) -> u64 {
+        *self.freeze()
+    }
+
+    /// A view of the catalogue that costs nearly nothing per look while no table changes.
+    pub fn view(&self) -> TablesView {
+        TablesView(arc_swap::Cache::new(Arc::clone(&self.catalog)))
+    }
+
+    /// Publishes the stored catalogue, if another engine has stored a later one. Returns its version.
+    pub fn refresh(&self) -> Result<u64, LogError> {
+        let mut version = self.freeze();
+        self.adopt(&mut version)?;
+        Ok(*version)
+    }
+
+    fn adopt(&self, version: &mut u64) -> Result<(), LogError> {
+        let Some(stored) = self.blobs.get_blob(CATALOG)?.filter(|stored| stored.version > *version) else {
+            return Ok(());
+        };
+        let next = self.catalog.load().updated(&stored.bytes);
+        self.catalog.store(Arc::new(next.map_err(|error| LogError::Damaged(error.to_string()))?));
+        *version = stored.version;
+        Ok(())
+    }
+
     /// Stores and publishes the catalogue that `change` returns, if any. Returns the catalogues before and
     /// after.
     fn change<E: From<LogError>>(
         &self,
-        change: impl FnOnce(&Catalog) -> Result<Option<Catalog>, E>,
+        change: impl Fn(&Catalog) -> Result<Option<Catalog>, E>,
     ) -> Result<(Arc<Catalog>, Arc<Catalog>), E> {
         let mut version = self.freeze();
-        let before = self.catalog.load_full();
-        let Some(next) = change(&before)? else { return Ok((before.clone(), before)) };
-        let blob = Blob { version: *version + 1, bytes: Bytes::from(next.encode()) };
-        self.blobs.put_blob(CATALOG, &blob)?;
-        *version += 1;
-        let after = Arc::new(next);
-        self.catalog.store(after.clone());
-        Ok((before, after))
+        for _ in 0..CHANGE_ATTEMPTS_MAX {
+            let before = self.catalog.load_full();
+            let Some(next) = change(&before)? else { return Ok((before.clone(), before)) };
+            let blob = Blob { version: *version + 1, bytes: Bytes::from(next.encode()) };
+            if self.blobs.put_blob(CATALOG, &blob)? {
+                *version += 1;
+                let after = Arc::new(next);
+                self.catalog.store(after.clone());
+                return Ok((before, after));
+            }
+            // Another engine has stored a version.
+            self.adopt(&mut version)?;
+        }
+        Err(LogError::Busy("other nodes change the tables".into()).into())
     }
 }

@@ -19,6 +19,9 @@ pub trait CreationQuota: fmt::Debug + Send + Sync {
     /// Takes a number of cells, all or none. The error states the limit.
     fn take(&self, cells: u64) -> Result<(), String>;
 
+    /// Returns cells that were taken and not created.
+    fn give_back(&self, _cells: u64) {}
+
     /// Reports the cells that a commit of a branch creates, of those that were taken when it was prepared.
     fn created(&self, _cells: u64) {}
 }

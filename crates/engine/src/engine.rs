@@ -30,7 +30,7 @@ use jeton_wal::{Wal, spawn_aborting};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backup::INCOMPLETE;
-use crate::catalog_store::{TableError, Tables};
+use crate::catalog_store::{TableError, Tables, TablesView};
 use crate::checkpoint_thread::CheckpointThread;
 use crate::checkpointer::Checkpointer;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
@@ -78,17 +78,6 @@ pub enum OpenError {
 
 fn system(what: String) -> impl FnOnce(std::io::Error) -> OpenError {
     move |source| OpenError::System { what, source }
-}
-
-/// A cached reference to the current catalogue.
-#[derive(Debug)]
-pub struct TablesView(arc_swap::Cache<Arc<ArcSwap<Catalog>>, Arc<Catalog>>);
-
-impl TablesView {
-    /// The current catalogue.
-    pub fn look(&mut self) -> &Arc<Catalog> {
-        self.0.load()
-    }
 }
 
 struct ShardHandle {
@@ -296,7 +285,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
 
     /// A view of the catalogue that costs nearly nothing per look while no table changes.
     pub fn tables_view(&self) -> TablesView {
-        TablesView(arc_swap::Cache::new(self.tables.catalog().clone()))
+        self.tables.view()
     }
 
     pub fn table(&self, name: &str) -> Result<Arc<Table>, EngineError> {
@@ -361,6 +350,16 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     pub fn change_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
         self.tables.alter(name, settings, || self.now(), self.health.logged_time())?;
         Ok(self.table(name)?)
+    }
+
+    /// Publishes the stored catalogue, if another engine has stored a later one. Returns its version. Blocks.
+    pub fn refresh_tables(&self) -> Result<u64, TableError> {
+        Ok(self.tables.refresh()?)
+    }
+
+    /// The version of the catalogue.
+    pub fn tables_version(&self) -> u64 {
+        self.tables.version()
     }
 
     pub fn cell(&self, table: &Table, row: &[u8], column: &Column) -> Result<Cell, jeton_core::AddressError> {

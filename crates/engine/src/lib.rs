@@ -38,12 +38,12 @@ mod watermarks;
 mod worker;
 
 pub use backup::{BackupError, BackupReport};
-pub use branches::{FinishResult, PrepareError, PrepareResult, PreparedBranchInfo};
-pub use catalog_store::TableError;
+pub use branches::{BranchRouter, Branches, FinishResult, PrepareError, PrepareResult, PreparedBranchInfo};
+pub use catalog_store::{TableError, TablesView};
 pub use checkpointer::{CheckpointError, CheckpointPositions, Checkpointer};
 pub use clock::{Clock, ClockAhead, SystemClock};
 pub use creation_quota::CreationQuota;
-pub use engine::{Engine, OpenError, TablesView};
+pub use engine::{Engine, OpenError};
 pub use filter_store::{FilterVersion, StoredFilters};
 pub use memory_limit::memory_fraction;
 pub use options::Options;

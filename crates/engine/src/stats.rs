@@ -36,6 +36,32 @@ pub struct TableStats {
 }
 
 impl Stats {
+    /// Of no engine.
+    pub fn empty(tables: Vec<TableStats>) -> Self {
+        Self {
+            replayed_entries: 0,
+            logged_bytes: 0,
+            ids: ids::Stats::default(),
+            value_bytes: 0,
+            filter_memory: (0, 0),
+            tables,
+            last_error: None,
+            maintenance_error: None,
+        }
+    }
+
+    /// Adds the numbers of another engine. The tables stay.
+    pub fn add(&mut self, other: &Self) {
+        self.replayed_entries += other.replayed_entries;
+        self.logged_bytes += other.logged_bytes;
+        self.ids.add(&other.ids);
+        self.value_bytes += other.value_bytes;
+        self.filter_memory.0 += other.filter_memory.0;
+        self.filter_memory.1 += other.filter_memory.1;
+        self.last_error = self.last_error.take().or_else(|| other.last_error.clone());
+        self.maintenance_error = self.maintenance_error.take().or_else(|| other.maintenance_error.clone());
+    }
+
     pub(crate) fn of<D: Disk>(
         catalog: &Catalog,
         stores: &Stores<LsmValues, D>,

@@ -190,4 +190,9 @@ impl Registers for PostgresRegisters {
         let (connection, name) = (Arc::clone(&self.maintenance), name.to_owned());
         self.start_request(async move { trim::get_blob(&connection, name).await })
     }
+
+    fn blobs(&self, prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        let (connection, prefix) = (Arc::clone(&self.maintenance), prefix.to_owned());
+        self.start_request(async move { trim::blobs(&connection, prefix).await })
+    }
 }

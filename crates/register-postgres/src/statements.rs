@@ -114,6 +114,9 @@ const PUT_BLOB: &str = "
 
 const GET_BLOB: &str = "SELECT slot, content FROM jeton_row WHERE name = $1";
 
+const BLOBS: &str = r#"
+    SELECT name, slot, content FROM jeton_row WHERE starts_with(name, $1) ORDER BY name COLLATE "C""#;
+
 /// The statements, prepared for one connection.
 #[derive(Debug, Clone)]
 pub struct Statements {
@@ -129,6 +132,7 @@ pub struct Statements {
     pub delete_retired_trims: Statement,
     pub put_blob: Statement,
     pub get_blob: Statement,
+    pub blobs: Statement,
 }
 
 impl Statements {
@@ -146,6 +150,7 @@ impl Statements {
             delete_retired_trims: client.prepare(DELETE_RETIRED_TRIMS).await?,
             put_blob: client.prepare(PUT_BLOB).await?,
             get_blob: client.prepare(GET_BLOB).await?,
+            blobs: client.prepare(BLOBS).await?,
         })
     }
 }

@@ -81,9 +81,20 @@ pub async fn get_blob(connection: &PipelinedConnection, name: String) -> Result<
         session.client.query_opt(&session.statements.get_blob, &[name]).await
     };
     let row = connection.execute(Idempotence::Idempotent, get).await?;
-    let blob = |row: tokio_postgres::Row| Blob {
-        version: row.get::<_, i64>(0) as u64,
-        bytes: Bytes::copy_from_slice(row.get(1)),
+    Ok(row.map(|row| blob(&row, 0)))
+}
+
+pub async fn blobs(connection: &PipelinedConnection, prefix: String) -> Result<Vec<(String, Blob)>, Error> {
+    let prefix = &prefix;
+    let list = |session: Arc<Session>| async move {
+        session.client.query(&session.statements.blobs, &[prefix]).await
     };
-    Ok(row.map(blob))
+    let rows = connection.execute(Idempotence::Idempotent, list).await?;
+    Ok(rows.iter().map(|row| (row.get(0), blob(row, 1))).collect())
+}
+
+/// The blob in these columns.
+fn blob(row: &tokio_postgres::Row, first: usize) -> Blob {
+    let version = row.get::<_, i64>(first) as u64;
+    Blob { version, bytes: Bytes::copy_from_slice(row.get(first + 1)) }
 }

@@ -439,4 +439,8 @@ impl<D: Disk> Registers for EmbeddedRegisters<D> {
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         std::future::ready(self.wal.get_blob(name).map_err(Error::from))
     }
+
+    fn blobs(&self, prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        std::future::ready(self.wal.blobs(prefix).map_err(Error::from))
+    }
 }

@@ -60,6 +60,12 @@ pub trait Registers: Send + Sync + 'static {
 
     /// The blob with this name.
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send;
+
+    /// The blobs whose names begin with `prefix`, in the order of their names. An engine without a cluster
+    /// may refuse it as [`Error::Invalid`].
+    fn blobs(&self, _prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        std::future::ready(Err(Error::Invalid("these registers do not list blobs".into())))
+    }
 }
 
 /// How large values and batches may be. A batch within all limits is never refused as too large.

@@ -202,6 +202,24 @@ impl<D: Disk> Wal<D> {
         blobs::get(&*self.shared.disk, name)
     }
 
+    /// The blobs whose names begin with `prefix`, in the order of their names.
+    pub fn blobs(&self, prefix: &str) -> Result<Vec<(String, Blob)>, Error> {
+        let _alone = self.blobs.lock().expect("a panic while a blob is stored ends the process");
+        self.shared.check()?;
+        let disk = &*self.shared.disk;
+        let unreadable = |error| Error::Unavailable(format!("the blobs cannot be listed: {error}"));
+        let mut names = blobs::list(disk).map_err(unreadable)?;
+        names.retain(|name| name.starts_with(prefix));
+        names.sort();
+        let mut found = Vec::new();
+        for name in names {
+            if let Some(blob) = blobs::get(disk, &name)? {
+                found.push((name, blob));
+            }
+        }
+        Ok(found)
+    }
+
     /// From now on nothing waits for disk space. A frame that finds none is retried once; then it and
     /// everything after it are dropped, the callers get [`Error::Unknown`], and further requests are refused.
     /// As long as there is space, nothing changes. An owner that needs the outcome of all appends in flight

@@ -127,6 +127,18 @@ pub struct Stats {
     pub open_files: usize,
 }
 
+impl Stats {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.bytes += other.bytes;
+        self.ids += other.ids;
+        self.generations += other.generations;
+        self.damaged += other.damaged;
+        self.queued_removals += other.queued_removals;
+        self.open_files += other.open_files;
+    }
+}
+
 /// The live files at one moment. While this value exists, none of them is removed; none ever changes.
 ///
 /// A backup copies the runs, then writes the manifest's bytes under the manifest's name: the manifest on disk

@@ -37,6 +37,25 @@ pub async fn orders_versions<R: Registers>(engine: &EngineUnderTest<R>, limits: 
     }
 }
 
+/// After the checks before.
+pub async fn lists_blobs<R: Registers>(engine: &EngineUnderTest<R>, limits: &EngineLimits) {
+    let listed = async |prefix: &str| {
+        let found = engine.blobs(prefix).await.ok()?;
+        let part = |(name, blob): (String, crate::Blob)| (name, blob.version, blob.bytes);
+        Some(found.into_iter().map(part).collect::<Vec<_>>())
+    };
+    // An engine may refuse.
+    let Some(all) = listed(&name(limits, "")).await else { return };
+    let kept = (name(limits, "kept"), 5, Bytes::from("five"));
+    let ordered = (name(limits, "ordered"), 9, Bytes::from("nine"));
+    let other = (name(limits, "other_blob-2"), 0, Bytes::new());
+    engine.ensure_eq(all, vec![kept, ordered, other.clone()], "all blobs");
+    // In a pattern of SQL, `_` is any character.
+    for (prefix, expected) in [("other_", vec![other]), ("k_pt", vec![]), ("kept-", vec![])] {
+        engine.ensure_eq(listed(&name(limits, prefix)).await, Some(expected), prefix);
+    }
+}
+
 /// The state after the checks before.
 pub async fn survive_restart<R: Registers>(engine: &EngineUnderTest<R>, limits: &EngineLimits) {
     let ordered = name(limits, "ordered");

@@ -153,6 +153,17 @@ impl<R: Registers> EngineUnderTest<R> {
         row.map(|row| (row.version, row.bytes))
     }
 
+    pub async fn blobs(&self, prefix: &str) -> Result<Vec<(String, Blob)>, Error> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.engine.blobs(prefix).await {
+                Err(failure @ Error::Invalid(_)) => return Err(failure),
+                Err(failure) => self.pause(failure).await,
+                found => return found,
+            }
+        }
+        self.give_up("blobs")
+    }
+
     async fn insist<T>(&self, what: &str, ask: impl AsyncFn() -> Result<T, Error>) -> T {
         for _ in 0..ATTEMPTS_MAX {
             match ask().await {

@@ -76,6 +76,7 @@ pub async fn conformance<R: Registers>(limits: EngineLimits, open: impl AsyncFn(
     check!(retired::sleepers, "a delayed write to a retired log is refused");
     check!(blobs::stores_blobs, "a blob is stored and replaced atomically");
     check!(blobs::orders_versions, "a lower version of a blob is not stored");
+    check!(blobs::lists_blobs, "blobs are listed by the start of their names");
     drop(engine);
     engine = Arc::new(open().await);
     check!(registers::survive_restart, "registers and trim points survive a restart");

@@ -90,4 +90,9 @@ impl<R: Registers> Registers for Routed<R> {
         let (engine, name) = ((self.route)(), name.to_owned());
         self.count(engine.map(|engine| async move { engine.get_blob(&name).await })).await
     }
+
+    async fn blobs(&self, prefix: &str) -> Result<Vec<(String, Blob)>, Error> {
+        let (engine, prefix) = ((self.route)(), prefix.to_owned());
+        self.count(engine.map(|engine| async move { engine.blobs(&prefix).await })).await
+    }
 }

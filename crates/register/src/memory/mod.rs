@@ -206,6 +206,15 @@ impl Registers for MemoryRegisters {
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         self.respond(|state, _| Ok(state.blobs.get(name).cloned()))
     }
+
+    fn blobs(&self, prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        self.respond(|state, _| {
+            let named = state.blobs.iter().filter(|(name, _)| name.starts_with(prefix));
+            let mut found: Vec<_> = named.map(|(name, blob)| (name.clone(), blob.clone())).collect();
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
+            Ok(found)
+        })
+    }
 }
 
 /// A response that may have to wait.

@@ -32,6 +32,8 @@ enum Fault {
     Shortens,
     /// Blobs are replaced whatever their version.
     VersionsGoBack,
+    /// A list of blobs has all of them.
+    ListsOtherBlobs,
     /// A restart loses the registers.
     Forgets,
     /// A slot far above the others is refused.
@@ -174,6 +176,12 @@ impl Registers for Broken {
     async fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
         self.memory.get_blob(name).await
     }
+
+    async fn blobs(&self, prefix: &str) -> Result<Vec<(String, Blob)>, Error> {
+        let mut all = self.memory.blobs("").await?;
+        all.retain(|(name, _)| name.starts_with(prefix) || self.fault == Fault::ListsOtherBlobs);
+        Ok(all)
+    }
 }
 
 /// The message of the check that fails.
@@ -213,6 +221,7 @@ fn every_violation_is_detected_by_its_check() {
         (Fault::ReadsTooMuch, "a read returns a range in order"),
         (Fault::Shortens, "an empty and the largest value are read unchanged"),
         (Fault::VersionsGoBack, "a lower version of a blob is not stored"),
+        (Fault::ListsOtherBlobs, "blobs are listed by the start of their names"),
         (Fault::Forgets, "registers and trim points survive a restart"),
         (Fault::RefusesFarSlots, "a dated log may start anywhere and have gaps"),
         (Fault::RetiredResurrects, "a register of a retired log stays written"),
