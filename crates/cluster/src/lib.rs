@@ -40,7 +40,7 @@ pub use chain::{Chain, ChainError};
 pub use claimant::{ClaimProgress, Claimant};
 pub use deployment::{Deployment, DeploymentError, Stripe};
 pub use frame::{Body, Entries, Frame, Head, NodeId, Owner, encode_entry};
-pub use node::{ClusterNode, Freshness, NodeError, PeerTls};
+pub use node::{ClusterNode, Freshness, NodeError};
 pub use node_options::{NodeOptions, Timing};
 pub use open_error::OpenError;
 pub use status::{ClusterStatus, LocalStripeStatus, NodeStatus, StripeStatus};

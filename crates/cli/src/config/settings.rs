@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use jeton_server::node::{ClusterSettings, PeerTls};
+use jeton_server::node::ClusterSettings;
 
 use super::setting_value::{
     DurationValue, Listen, LogFormat, LogLevel, MaybePath, MaybeText, Names, SettingValue, Size,
@@ -133,10 +133,6 @@ settings! {
         cluster_host: MaybeText = "none", "HOST",
             "Host under which clients and other nodes reach this node; the default is that of the addresses";
         cluster_stripes: usize = "32", "N", "Number of stripes of a new cluster, which does not change";
-        cluster_tls_ca: MaybePath = "none", "FILE",
-            "Certificate authority of the nodes in PEM, for encrypted connections between them";
-        cluster_tls_cert: MaybePath = "none", "FILE", "Certificate of this node in PEM";
-        cluster_tls_key: MaybePath = "none", "FILE", "Private key of that certificate in PEM";
     }
     "Transactions" {
         server_number: usize = "1", "N", "Number of this server in the transaction cluster, from 1";
@@ -181,22 +177,13 @@ impl Settings {
     }
 
     /// The cluster, if the server is a node of one.
-    pub fn cluster(&self) -> Result<Option<ClusterSettings>, String> {
-        let Some(url) = self.cluster.0.clone() else { return Ok(None) };
-        let tls = match (&self.cluster_tls_ca.0, &self.cluster_tls_cert.0, &self.cluster_tls_key.0) {
-            (Some(ca), Some(certificate), Some(key)) => {
-                Some(PeerTls { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() })
-            }
-            (None, None, None) => None,
-            _ => return Err("cluster_tls_ca, cluster_tls_cert and cluster_tls_key are given together".into()),
-        };
-        Ok(Some(ClusterSettings {
-            url,
+    pub fn cluster(&self) -> Option<ClusterSettings> {
+        Some(ClusterSettings {
+            url: self.cluster.0.clone()?,
             peers: self.cluster_peers,
             host: self.cluster_host.0.clone(),
             stripes: u16::try_from(self.cluster_stripes).unwrap_or(u16::MAX),
-            tls,
-        }))
+        })
     }
 
     /// Options of the service.

@@ -8,7 +8,7 @@ use crate::until;
 #[test]
 fn cluster_shows_and_drains_nodes() {
     let cluster = Cluster::start(2);
-    cluster.await_owners(&[0, 1]);
+    cluster.await_spread();
     for row in 0..20 {
         assert_eq!(cluster.run(0, &["add", &format!("row{row}")]).code, Some(0));
     }

@@ -88,17 +88,28 @@ impl Cluster {
         });
     }
 
-    /// Waits until every stripe has an owner among these nodes, and each of them owns one.
+    /// Waits until every stripe has an owner among these nodes.
     pub fn await_owners(&self, nodes: &[usize]) {
         let ids: Vec<String> = nodes.iter().map(|number| self.nodes[*number].id()).collect();
         until("every stripe has an owner", || {
-            let Some(status) = self.nodes[nodes[0]].cluster() else { return false };
-            let stripes = status["stripes"].as_array().unwrap();
-            let owners: Vec<&str> = stripes.iter().filter_map(|one| one["owner"].as_str()).collect();
-            owners.len() == stripes.len()
-                && owners.iter().all(|owner| ids.iter().any(|id| id == owner))
-                && ids.iter().all(|id| owners.contains(&id.as_str()))
+            self.owners(nodes[0]).iter().all(|owner| owner.as_ref().is_some_and(|owner| ids.contains(owner)))
         });
+    }
+
+    /// Waits until every node owns a stripe.
+    pub fn await_spread(&self) {
+        let ids: Vec<String> = self.nodes.iter().map(Node::id).collect();
+        until("every node owns a stripe", || {
+            let owners = self.owners(0);
+            owners.iter().all(Option::is_some) && ids.iter().all(|id| owners.contains(&Some(id.clone())))
+        });
+    }
+
+    /// The owner of each stripe, as a node sees it.
+    fn owners(&self, number: usize) -> Vec<Option<String>> {
+        let status = self.nodes[number].cluster().unwrap();
+        let stripes = status["stripes"].as_array().unwrap();
+        stripes.iter().map(|stripe| stripe["owner"].as_str().map(str::to_owned)).collect()
     }
 
     /// RESP addresses, that of one node first.

@@ -39,7 +39,7 @@ fn the_python_client_counts_once_while_nodes_die() {
         return;
     }
     let mut cluster = Cluster::start(3);
-    cluster.await_owners(&[0, 1, 2]);
+    cluster.await_spread();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python/src");
     let mut child = Command::new(python)
         .args(["-c", SCRIPT, &cluster.addresses(0).join(","), &ADDITIONS.to_string()])

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton_cluster::{ClusterNode, ClusterStatus, Deployment, NodeOptions, PeerTls, Timing};
+use jeton_cluster::{ClusterNode, ClusterStatus, Deployment, NodeOptions};
 use jeton_register_postgres::{OpenError, Options as PostgresOptions, PostgresRegisters, create_schema};
 use tokio::sync::watch;
 
@@ -31,8 +31,6 @@ pub struct ClusterSettings {
     pub host: Option<String>,
     /// Number of stripes of a new cluster.
     pub stripes: u16,
-    /// Encryption of the connections between nodes.
-    pub tls: Option<PeerTls>,
 }
 
 /// Omits the URL, which may contain a password.
@@ -82,20 +80,14 @@ pub async fn open(
         None => settings.advertised(settings.peers).map(|_| None)?,
     };
     let options = NodeOptions {
-        directory: directory.to_owned(),
-        listen: settings.peers,
         advertised,
         client_addresses: settings.client_addresses(listen)?,
         engine,
         stripes: settings.stripes,
-        timing: Timing::default(),
-        tls: settings.tls.clone(),
+        ..NodeOptions::new(directory.to_owned(), settings.peers)
     };
-    if !settings.peers.ip().is_loopback() && settings.tls.is_none() {
-        tracing::warn!(
-            "connections between the nodes are not encrypted: set cluster_tls_ca, cluster_tls_cert and \
-             cluster_tls_key"
-        );
+    if !settings.peers.ip().is_loopback() {
+        tracing::warn!("connections between the nodes are authenticated, but not encrypted");
     }
     let registers = Arc::new(open_registers(&settings.url).await?);
     let runtime = tokio::runtime::Handle::current();
@@ -184,7 +176,6 @@ mod tests {
             peers: "10.0.0.2:6382".parse().unwrap(),
             host: None,
             stripes: 32,
-            tls: None,
         };
         let listen = |address: &str| {
             let address = address.parse().unwrap();

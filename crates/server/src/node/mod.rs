@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use hyper::Uri;
 use jeton_auth::{Access, UsageFile};
-pub use jeton_cluster::{ClusterStatus, PeerTls};
+pub use jeton_cluster::ClusterStatus;
 use tokio::sync::watch;
 
 pub use self::cluster::{ClusterSettings, init_cluster};
