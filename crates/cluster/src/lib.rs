@@ -43,6 +43,7 @@ pub use frame::{Body, Entries, Frame, Head, NodeId, Owner, encode_entry};
 pub use node::{ClusterNode, Freshness, NodeError};
 pub use node_options::{NodeOptions, Timing};
 pub use open_error::OpenError;
+pub use placement::rank;
 pub use status::{ClusterStatus, LocalStripeStatus, NodeStatus, StripeStatus};
 pub use stripe_log::StripeLog;
 pub use writer::{Progress, Writer};

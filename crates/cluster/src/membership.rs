@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jeton_wal::Slot;
 
-use crate::frame::NodeId;
+use crate::frame::{NodeId, Owner};
 use crate::heartbeat::Heartbeat;
 use crate::node_options::Timing;
 
@@ -106,6 +106,12 @@ impl Membership {
             self.observed.unwrap_or_default().saturating_sub(member.seen) > self.timing.failure_timeout
         };
         node != self.me && self.members.get(&node).is_none_or(|member| member.refused || silent(member))
+    }
+
+    /// Whether an owner runs since its claim and is not suspected.
+    pub fn is_alive(&self, owner: Owner) -> bool {
+        let same = |member: &Member| member.heartbeat.incarnation == owner.incarnation;
+        self.members.get(&owner.node).is_some_and(same) && !self.is_suspected(owner.node)
     }
 
     /// The other node that owns a stripe, and its term, as far as known. It may be suspected.

@@ -39,6 +39,9 @@ const ID: &str = "node";
 
 const MAGIC: &[u8; 4] = b"JNOD";
 
+/// How often a drain checks whether the node owns nothing more.
+const DRAIN_PAUSE: Duration = Duration::from_millis(10);
+
 /// How fresh the result of a read must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
@@ -190,12 +193,15 @@ impl<R: Registers> ClusterNode<R> {
         requests: Vec<Request>,
         freshness: Freshness,
     ) -> impl Future<Output = Vec<Response>> + Send + use<R> {
-        let core = Arc::clone(&self.core);
+        let closed = vec![Response::Applied(Err(EngineError::Closed)); requests.len()];
+        // A task of its own, so that the future completes on any executor, also if it is dropped.
+        let submitted = (!self.core.is_closed())
+            .then(|| self.runtime.spawn(Arc::clone(&self.core).submit(requests, freshness)));
         async move {
-            if core.is_closed() {
-                return vec![Response::Applied(Err(EngineError::Closed)); requests.len()];
+            match submitted {
+                Some(task) => task.await.unwrap_or(closed),
+                None => closed,
             }
-            core.submit(requests, freshness).await
         }
     }
 
@@ -322,7 +328,9 @@ impl<R: Registers> ClusterNode<R> {
 
     /// Resolves when all owners have stored what they decided so far.
     pub async fn stored(&self) -> Result<(), EngineError> {
-        self.core.flush_all().await
+        let core = Arc::clone(&self.core);
+        let flushed = self.runtime.spawn(async move { core.flush_all().await });
+        flushed.await.unwrap_or(Err(EngineError::Closed))
     }
 
     /// At most `limit` cells of a table whose rows begin with `prefix`, in the order of the value stores,
@@ -422,14 +430,18 @@ impl<R: Registers> ClusterNode<R> {
     /// Yields all stripes to other nodes, one after the other. Afterwards the node still routes requests. The
     /// caller limits the time: without another node that is ready, it does not end.
     pub async fn drain(&self) {
-        let mut changed = self.core.routes.subscribe();
-        self.core.leaving.store(true, Ordering::Release);
-        self.core.beat_now.notify_one();
-        while !lock(&self.core.state).takeover.is_empty() && !self.core.is_closed() {
-            self.core.wake.notify_one();
-            let _or_timeout = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
-        }
-        self.core.beat_now.notify_one();
+        let core = Arc::clone(&self.core);
+        core.leaving.store(true, Ordering::Release);
+        core.beat_now.notify_one();
+        let drained = self.runtime.spawn(async move {
+            while !lock(&core.state).takeover.is_empty() && !core.is_closed() {
+                core.wake.notify_one();
+                tokio::time::sleep(DRAIN_PAUSE).await;
+            }
+            core.beat_now.notify_one();
+        });
+        // It ends early only with the runtime.
+        drop(drained.await);
     }
 
     /// Closes the engines of the node without yielding. Blocks; not to be called by a task of the runtime.

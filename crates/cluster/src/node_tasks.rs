@@ -244,7 +244,8 @@ impl<R: Registers> NodeCore<R> {
         let opened = tokio::task::spawn_blocking(move || {
             let (registers, folder) = (Arc::clone(&core.registers), &core.options.directory);
             let engine = &core.options.engine;
-            OwnedStripe::open(registers, core.deployment, stripe, core.me, folder, engine)
+            let is_alive = |owner| lock(&core.state).membership.is_alive(owner);
+            OwnedStripe::open(registers, core.deployment, stripe, core.me, folder, engine, is_alive)
         });
         let why = match opened.await {
             Ok(Ok(owned)) => return self.opened(owned).await,
@@ -304,13 +305,18 @@ impl<R: Registers> NodeCore<R> {
         // The requests in flight complete first.
         let idle = owned.running.write().await;
         let yielded = owned.log.yield_to(to).await;
+        if yielded.is_ok() {
+            // So that no other node takes it meanwhile.
+            self.announce(OwnerHint { stripe, node: to, term: owned.log.term() });
+            self.learn_owner(OwnerHint { stripe, node: to, term: owned.log.term() });
+        }
         drop(idle);
         close_in_background(&owned);
         {
             let mut state = lock(&self.state);
             state.yielding.retain(|(yielding, _)| *yielding != stripe);
             match &yielded {
-                Ok(()) => state.takeover.yielded(stripe, self.clock.elapsed()),
+                Ok(()) => state.takeover.yielded(stripe, owned.log.term(), self.clock.elapsed()),
                 Err(_) => state.takeover.lost(stripe, self.clock.elapsed()),
             }
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_executor::block_on;
 use jeton_engine::{AppendError, Engine, EngineError, OperationOutcome, Options, Request, Response};
 use jeton_register::Registers;
 use jeton_wal::Error as LogError;
@@ -51,7 +52,8 @@ fn divided(options: &Options, stripe: &Stripe, stripes: usize) -> Options {
 }
 
 impl<R: Registers> OwnedStripe<R> {
-    /// Claims the stripe and opens its engine in a directory below `directory`. Blocks.
+    /// Claims the stripe, unless its owner is alive, and opens its engine in a directory below `directory`.
+    /// Blocks.
     pub fn open(
         registers: Arc<R>,
         deployment: Deployment,
@@ -59,13 +61,20 @@ impl<R: Registers> OwnedStripe<R> {
         me: Owner,
         directory: &Path,
         options: &Options,
+        is_alive: impl Fn(Owner) -> bool,
     ) -> Result<Self, StripeError> {
         let stripe = deployment.stripe(number).ok_or(OpenError::NoStripe(number))?;
         let folder = directory.join(format!("stripe-{number}"));
         std::fs::create_dir_all(&folder)?;
-        let log = Arc::new(StripeLog::open(registers, deployment, number, me, &folder)?);
+        let log = StripeLog::open_unless_owned(registers, deployment, number, me, &folder, is_alive)?;
+        let log = Arc::new(log);
         let options = divided(options, &stripe, deployment.stripes().into());
-        let engine = Engine::open_on(Arc::clone(&log), &folder, options)?;
+        let opened = Engine::open_on(Arc::clone(&log), &folder, options);
+        if opened.is_err() {
+            // Another node may be able to open it.
+            drop(block_on(log.yield_to(me.node)));
+        }
+        let engine = opened?;
         Ok(Self { stripe, log, engine, running: RwLock::new(()), operations: AtomicU64::new(0) })
     }
 

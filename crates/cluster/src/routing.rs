@@ -1,5 +1,6 @@
 //! Routing: requests go to the owners of their stripes, and again if the owner changed meanwhile.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -83,8 +84,10 @@ impl<R: Registers> NodeCore<R> {
         loop {
             let mut changed = self.routes.subscribe();
             let mut parts: Vec<(Destination, Vec<Open>)> = Vec::new();
+            let mut known: BTreeMap<u16, Destination> = BTreeMap::new();
             for one in open.drain(..) {
-                let destination = self.destination(self.stripe_of(one.request.partition()));
+                let stripe = self.stripe_of(one.request.partition());
+                let destination = *known.entry(stripe).or_insert_with(|| self.destination(stripe));
                 match parts.iter_mut().find(|(known, _)| *known == destination) {
                     Some((_, part)) => part.push(one),
                     None => parts.push((destination, vec![one])),

@@ -143,11 +143,26 @@ impl<R: Registers> StripeLog<R> {
         me: Owner,
         folder: &Path,
     ) -> Result<Self, OpenError> {
+        Self::open_unless_owned(registers, deployment, number, me, folder, |_| false)
+    }
+
+    /// As [`open`](Self::open), unless `is_alive` is true for the owner at the end of the log.
+    pub fn open_unless_owned(
+        registers: Arc<R>,
+        deployment: Deployment,
+        number: u16,
+        me: Owner,
+        folder: &Path,
+        is_alive: impl Fn(Owner) -> bool,
+    ) -> Result<Self, OpenError> {
         let stripe = deployment.stripe(number).ok_or(OpenError::NoStripe(number))?;
         let empty = deployment.chain(stripe);
         let folder = CacheFolder::open(folder, empty.before())?;
         let mut chain = empty.clone();
         block_on(chain.read(&*registers, Slot::MAX, |_, _| Ok::<_, ChainError>(())))?;
+        if let Some(owner) = chain.owner().filter(|owner| owner.node != me.node && is_alive(*owner)) {
+            return Err(OpenError::Owned(owner.node));
+        }
         let claimed = claim(&*registers, chain, me)?;
 
         let catalog = Arc::new(AtomicU64::new(claimed.catalog()));

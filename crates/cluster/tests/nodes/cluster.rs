@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use jeton_cluster::{ClusterNode, ClusterStatus, NodeOptions, Timing};
+use jeton_cluster::{ClusterNode, ClusterStatus, NodeOptions, Timing, rank};
 use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings};
 use jeton_engine::{EngineError, OperationOutcome};
 use jeton_register::Registers;
@@ -82,14 +82,22 @@ impl<R: Registers> Cluster<R> {
         }
     }
 
-    /// Waits until each running node knows the same live owners, and each owns a stripe.
+    /// Waits until running nodes own all stripes.
+    pub fn await_owned(&self) {
+        let ids: Vec<_> = self.running().map(|node| node.id()).collect();
+        self.await_all("running nodes own all stripes", |status| {
+            status.stripes.iter().all(|stripe| stripe.owner.is_some_and(|owner| ids.contains(&owner)))
+        });
+    }
+
+    /// Waits until each stripe has the owner that it prefers of the running nodes.
     pub fn await_placed(&self) {
         let ids: Vec<_> = self.running().map(|node| node.id()).collect();
-        self.await_all("each node owns a stripe", |status| {
-            let owners: Vec<_> = status.stripes.iter().filter_map(|stripe| stripe.owner).collect();
-            owners.len() == usize::from(STRIPES)
-                && owners.iter().all(|owner| ids.contains(owner))
-                && ids.iter().all(|id| owners.contains(id))
+        self.await_all("each stripe has its preferred owner", |status| {
+            status
+                .stripes
+                .iter()
+                .all(|stripe| stripe.owner == rank(stripe.number, ids.clone()).first().copied())
         });
     }
 

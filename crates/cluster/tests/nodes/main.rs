@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 mod cluster;
+mod postgres;
 mod requests;

@@ -93,7 +93,7 @@ pub fn owners_are_replaced<R: Registers>(mut cluster: Cluster<R>) {
         let load = Load::begin(others.map(|node| Arc::clone(cluster.node(node))).collect(), cells.clone());
         load.await_more(50);
         cluster.stop(stopped);
-        cluster.await_placed();
+        cluster.await_owned();
         load.await_more(50);
         cluster.restart(stopped);
         cluster.await_placed();

@@ -205,7 +205,8 @@ fn tables_are_found_after_a_takeover() {
     first.engine.create_table("second", Default::default()).unwrap();
     let second = Node::open(registers, 2);
     assert!(second.engine.table("second").is_ok());
-    // The catalogue of the deposed node is not the latest.
+    // The catalogue of the deposed node is not the latest: it adopts that first.
     second.engine.create_table("third", Default::default()).unwrap();
-    first.engine.create_table("other", Default::default()).unwrap_err();
+    first.engine.create_table("third", Default::default()).unwrap_err();
+    assert!(first.engine.table("third").is_ok());
 }
