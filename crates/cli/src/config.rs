@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use jeton_server::nearest;
-use jeton_server::node::{ListenProtocol, NodeConfig, TransactionsConfig};
+use jeton_server::node::{ClusterSettings, ListenProtocol, NodeConfig, TransactionsConfig};
 use toml::de::{DeTable, DeValue};
 
 pub use command::ConfigCommand;
@@ -54,6 +54,8 @@ impl fmt::Display for Origin {
 #[derive(Debug)]
 pub struct Config {
     pub settings: Settings,
+    /// The cluster, if the server is a node of one.
+    pub cluster: Option<ClusterSettings>,
     /// The sections about transactions, if the file has databases.
     pub transactions: Option<TransactionsConfig>,
     /// The text of each value and its origin, by key.
@@ -94,7 +96,8 @@ impl Config {
         }
         let settings = Settings::read(|key| found[key].0.as_str())
             .map_err(|reason| anyhow!("a value was parsed once and is now invalid: {reason}"))?;
-        Ok(Self { settings, transactions, found })
+        let cluster = settings.cluster();
+        Ok(Self { settings, cluster, transactions, found })
     }
 
     /// The origin of a value.
@@ -122,7 +125,21 @@ impl Config {
             service: settings.service_options(),
             server_number: u16::try_from(settings.server_number).unwrap_or(u16::MAX),
             transactions: self.transactions.clone(),
+            cluster: self.cluster.clone(),
         }
+    }
+
+    /// The text of a value, without a password.
+    pub fn shown(&self, key: &str) -> String {
+        let text = self.text(key);
+        // postgres://user:password@host
+        let password = || {
+            let (start, rest) = text.split_once("://")?;
+            let (user, password) = rest.split_once('@')?.0.split_once(':')?;
+            let end = &rest[user.len() + 1 + password.len()..];
+            Some(format!("{start}://{user}:***{end}"))
+        };
+        if key == CLUSTER { password().unwrap_or_else(|| text.to_owned()) } else { text.to_owned() }
     }
 
     /// The text of a value.
@@ -192,6 +209,14 @@ fn renamed_key(text: &str, section: &str, table: &DeTable<'_>) -> Option<(usize,
     }
 }
 
+/// The section of the settings whose names begin with `cluster`.
+const CLUSTER: &str = "cluster";
+
+/// The setting of a key in that section.
+fn cluster_setting(key: &str) -> String {
+    if key == "url" { CLUSTER.into() } else { format!("{CLUSTER}_{key}") }
+}
+
 fn line_of(text: &str, at: usize) -> usize {
     text[..at.min(text.len())].matches('\n').count() + 1
 }
@@ -206,8 +231,16 @@ fn values_of(text: &str, path: &Path) -> Result<FileValues> {
         fail(line, error.message().to_owned(), "see an example: jeton config --example".into())
     })?;
     let mut values = FileValues::new();
+    let mut entries = Vec::new();
     for (key, value) in table.get_ref() {
         let (name, line) = (key.get_ref().to_string(), line_of(text, key.span().start));
+        if let (CLUSTER, DeValue::Table(section)) = (name.as_str(), value.get_ref()) {
+            entries.extend(section.iter().map(|(key, value)| {
+                let line = line_of(text, key.span().start);
+                (cluster_setting(key.get_ref()), line, value.get_ref())
+            }));
+            continue;
+        }
         if TransactionsConfig::SECTIONS.contains(&name.as_str())
             && let DeValue::Table(section) = value.get_ref()
         {
@@ -216,6 +249,9 @@ fn values_of(text: &str, path: &Path) -> Result<FileValues> {
             }
             continue;
         }
+        entries.push((name, line, value.get_ref()));
+    }
+    for (name, line, value) in entries {
         if !ALL.iter().any(|setting| setting.key == name) {
             let near = nearest(&name, ALL.iter().map(|setting| setting.key));
             let fix = match near {
@@ -224,7 +260,7 @@ fn values_of(text: &str, path: &Path) -> Result<FileValues> {
             };
             return Err(fail(line, format!("there is no setting {name:?}"), fix));
         }
-        let text = match value.get_ref() {
+        let text = match value {
             DeValue::String(text) => text.to_string(),
             DeValue::Boolean(flag) => flag.to_string(),
             DeValue::Integer(number) => number.to_string(),
@@ -304,6 +340,20 @@ mod tests {
             let text = report(&load(flags, variables, file).unwrap_err());
             assert!(text.contains(words), "{words:?} is not in {text}");
         }
+    }
+
+    #[test]
+    fn the_cluster_has_a_section() {
+        let file = "[cluster]\nurl = \"postgres://u:pass@h/d\"\npeers = \"10.0.0.2:7\"\nstripes = 8\n";
+        let config = load(&[], &[], Some(file)).unwrap();
+        let cluster = config.cluster.as_ref().unwrap();
+        assert_eq!((cluster.url.as_str(), cluster.stripes), ("postgres://u:pass@h/d", 8));
+        assert_eq!(cluster.peers, "10.0.0.2:7".parse().unwrap());
+        assert_eq!(*config.origin("cluster_peers"), Origin::File { path: FILE.into(), line: 3 });
+        assert_eq!(config.shown("cluster"), "postgres://u:***@h/d");
+        assert!(load(&[], &[], None).unwrap().cluster.is_none());
+        let error = load(&[], &[], Some("[cluster]\n\nport = 7\n")).unwrap_err();
+        assert!(report(&error).contains("line 3"), "{error:#}");
     }
 
     #[test]

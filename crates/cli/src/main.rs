@@ -7,11 +7,13 @@ mod add;
 mod backup;
 mod bench;
 mod cli_error;
+mod cluster;
 mod completions;
 mod config;
 #[cfg(test)]
 mod corpus;
 mod date;
+mod dev_cluster;
 mod doctor;
 mod get;
 mod id;
@@ -58,6 +60,8 @@ enum Command {
     Tx(tx::TxCommand),
     Import(import::Import),
     Top(top::Top),
+    Cluster(cluster::Cluster),
+    DevCluster(dev_cluster::DevCluster),
     Bench(bench::Bench),
     Token(token::TokenCommand),
     Config(config::ConfigCommand),
@@ -82,6 +86,8 @@ fn main() -> ExitCode {
         Command::Tx(tx) => tx.run(),
         Command::Import(import) => import.run(),
         Command::Top(top) => top.run(),
+        Command::Cluster(cluster) => cluster.run(),
+        Command::DevCluster(dev_cluster) => dev_cluster.run(),
         Command::Bench(bench) => bench.run(),
         Command::Token(token) => token.run(),
         Command::Config(config) => config.run(),

@@ -51,6 +51,7 @@ async fn serve(config: &Config) -> Result<()> {
     let node = Node::start(config.node_config()).await?;
     banner::print(&banner::Banner {
         data: &settings.data,
+        cluster: node.cluster(),
         is_new: node.is_new(),
         tokens: settings.tokens.0.as_deref(),
         table: &settings.default_table,

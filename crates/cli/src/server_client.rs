@@ -25,7 +25,7 @@ const HTTP: &str = "127.0.0.1:6381";
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// Address of the server, Redis protocol [default: 127.0.0.1:6380] [env: JETON_RESP]
+    /// Address of the server, Redis protocol; several nodes of a cluster are separated by commas [default: 127.0.0.1:6380] [env: JETON_RESP]
     #[arg(long, value_name = "ADDRESS")]
     resp: Option<String>,
 
@@ -73,6 +73,13 @@ impl ServerArgs {
     pub fn or_at(self, http: String) -> Self {
         let http = self.http.or_else(|| variable("JETON_HTTP")).or(Some(http));
         Self { http, ..self }
+    }
+
+    /// The HTTP server of a node, which has these URLs: encrypted if this one is.
+    pub fn of_node(self, urls: &[serde_json::Value]) -> Option<Self> {
+        let scheme = if self.ca_file().is_some() { "https://" } else { "http://" };
+        let address = urls.iter().find_map(|url| url.as_str()?.strip_prefix(scheme))?;
+        Some(Self { http: Some(address.to_owned()), ..self })
     }
 
     /// HTTP address.

@@ -172,8 +172,11 @@ error_codes! {
          retries.";
     CellTooLarge, "cell-too-large", Some(GENERIC_PREFIX), 422, false, false, "The cell would become too large",
         "A cell contains at most 65536 bytes. Nothing changed. Store larger values elsewhere and their names here.";
-    Busy, "busy", Some("BUSY"), 503, true, false, "Too many requests are in flight",
-        "Nothing changed. Wait for the seconds in Retry-After, then send the same request with the same id.";
+    NotInCluster, "not-in-cluster", Some(GENERIC_PREFIX), 501, false, false, "A cluster does not support the request",
+        "The server is a node of a cluster, which does not support this request yet; the detail has the reason, and \
+         docs/cluster.md the list. Nothing changed.";
+    Busy, "busy", Some("BUSY"), 503, true, false, "The server is busy",
+        "Too many requests are in flight, or no node of the cluster owns the counter at present. Nothing changed. Wait for the seconds in Retry-After, then send the same request with the same id.";
     Throttled, "throttled", Some("BUSY"), 429, true, false, "The rate limit of the token is exceeded",
         "Wait for the seconds in Retry-After, then send the same request with the same id. Without a Retry-After the \
          request has more operations than the token may send at once: send fewer. Nothing changed.";

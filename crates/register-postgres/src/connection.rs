@@ -87,6 +87,27 @@ async fn check_server(client: &Client) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Streaming standbys by whether commits wait for them. Backups and logical replication are none. A role
+/// without `pg_read_all_stats` sees no standbys.
+const STANDBYS: &str = "
+    SELECT count(*) FILTER (WHERE sync_state <> 'async'), count(*) FILTER (WHERE sync_state = 'async')
+    FROM pg_stat_replication
+    WHERE state = 'streaming' AND application_name NOT IN ('pg_basebackup', 'pg_receivewal')
+        AND pid NOT IN (SELECT active_pid FROM pg_replication_slots
+            WHERE slot_type = 'logical' AND active_pid IS NOT NULL)";
+
+/// Whether acknowledged transactions survive a failover to a standby.
+pub async fn check_standbys(client: &Client) -> Result<(), OpenError> {
+    let row = client.query_one(STANDBYS, &[]).await.map_err(|error| OpenError::from_statement(&error))?;
+    let (synchronous, asynchronous): (i64, i64) = (row.get(0), row.get(1));
+    if synchronous == 0 && asynchronous > 0 {
+        let text = "all of its standbys are asynchronous, and a failover to one would lose acknowledged transactions: \
+                    name them in synchronous_standby_names";
+        return Err(OpenError::Unfit(text.into()));
+    }
+    Ok(())
+}
+
 /// The settings of every session. `remote_apply` is stricter than `on` and is left as it is. Every statement
 /// finds registers by their keys: outdated statistics must not make the planner scan whole tables.
 fn settings(options: &Options) -> String {

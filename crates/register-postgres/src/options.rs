@@ -14,6 +14,8 @@ pub struct Options {
     pub in_flight_writes_max: usize,
     /// The most bytes of values in flight.
     pub in_flight_bytes_max: usize,
+    /// Refuse a server whose standbys are all asynchronous: a failover to one loses acknowledged writes.
+    pub refuse_asynchronous_standbys: bool,
     /// The most other requests in flight.
     pub in_flight_requests_max: usize,
 }
@@ -25,6 +27,7 @@ impl Default for Options {
             statement_timeout: Duration::from_secs(10),
             in_flight_writes_max: 65_536,
             in_flight_bytes_max: 64 << 20,
+            refuse_asynchronous_standbys: false,
             in_flight_requests_max: 4096,
         }
     }

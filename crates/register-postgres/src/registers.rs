@@ -80,10 +80,14 @@ impl PostgresRegisters {
     /// Connects to a server that has the [tables](create_schema).
     pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
         let connector = parse(url)?;
-        let timeout = options.connect_timeout;
+        let (timeout, strict) = (options.connect_timeout, options.refuse_asynchronous_standbys);
         let mut first = ReconnectingSession::new(connector.clone(), options.clone());
         // An unsuitable server is reported here, not by the first write.
-        on_own_thread(async move { first.session(Instant::now() + timeout).await.map(drop) }).await?;
+        on_own_thread(async move {
+            let session = first.session(Instant::now() + timeout).await?;
+            if strict { connection::check_standbys(&session.client).await } else { Ok(()) }
+        })
+        .await?;
         Self::start(connector, options).map_err(|error| OpenError::Unreachable(error.to_string()))
     }
 

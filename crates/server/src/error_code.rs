@@ -8,7 +8,8 @@ pub fn engine_error_code(error: &EngineError) -> ErrorCode {
     match error {
         EngineError::Rejected(rejection) => rejection.code(),
         EngineError::NoSuchTable(_) => ErrorCode::UnknownTable,
-        EngineError::Busy(_) => ErrorCode::Busy,
+        // Another node owns the partition, and the request was not passed on: nothing changed.
+        EngineError::Busy(_) | EngineError::Moved => ErrorCode::Busy,
         EngineError::Full(_) => ErrorCode::Full,
         EngineError::Withheld(_) => ErrorCode::Quota,
         EngineError::Closed => ErrorCode::Closing,
@@ -30,6 +31,7 @@ mod tests {
     fn both_protocols_report_engine_errors_by_their_code() {
         for (error, code, prefix, seconds) in [
             (EngineError::Busy("too many requests"), ErrorCode::Busy, "BUSY", Some(1)),
+            (EngineError::Moved, ErrorCode::Busy, "BUSY", Some(1)),
             (EngineError::Full("no space".into()), ErrorCode::Full, "MISCONF", Some(10)),
             (EngineError::Storage("damaged".into()), ErrorCode::Storage, "STORAGE", None),
             (EngineError::Withheld("quota".into()), ErrorCode::Quota, "QUOTA", None),

@@ -11,7 +11,7 @@ use jeton_core::{
     Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings, Value,
 };
 use jeton_engine::{
-    Ask, CommittedCount, CreationQuota, Engine, EngineError, FinishResult, OperationOutcome, PrepareError,
+    Ask, CommittedCount, CreationQuota, EngineError, FinishResult, OperationOutcome, PrepareError,
     PrepareResult, Request, Response, TableError,
 };
 
@@ -23,6 +23,7 @@ use crate::log_limit::LogLimit;
 use crate::metrics::{Metric, Metrics};
 use crate::quota::{BranchCharges, CounterQuota};
 use crate::resp::Cursors;
+use crate::store::Store;
 use crate::transactions::Transactions;
 
 #[derive(Debug, Clone)]
@@ -63,7 +64,7 @@ impl Default for Options {
 }
 
 pub struct Service {
-    pub engine: Arc<Engine>,
+    pub engine: Store,
     pub access: Arc<Access>,
     pub options: Options,
     pub metrics: Metrics,
@@ -145,13 +146,18 @@ impl Drop for OpenConnection {
 }
 
 impl Service {
-    /// Creates a service on an engine, and the default table if it does not exist.
-    pub fn new(engine: Arc<Engine>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
+    /// Creates a service on a store, and the default table if it does not exist.
+    pub fn new(engine: impl Into<Store>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
+        let engine = engine.into();
         if engine.table(&options.default_table).is_err() {
             // Redis commands have no ids and must work on the default table.
             let settings =
                 TableSettings { without_id: MissingIdPolicy::RespOnly, ..TableSettings::default() };
-            engine.create_table(&options.default_table, settings)?;
+            let created = engine.create_table(&options.default_table, settings);
+            // Another node of the cluster may have created it at the same time.
+            if engine.table(&options.default_table).is_err() {
+                created?;
+            }
         }
         Ok(Self {
             client_memory: Arc::new(ClientMemory::new(options.client_memory_max)),

@@ -19,7 +19,9 @@ mod workdir;
 pub use certificate::Certificate;
 pub use database::Database;
 pub use mariadb::MariaDb;
-pub use postgres::{Postgres, USER as POSTGRES_USER, version as postgres_version};
+pub use postgres::{
+    Postgres, USER as POSTGRES_USER, program as postgres_program, version as postgres_version,
+};
 pub use proxy::{ConnectionFaults, Proxy};
 pub use rustix::process::Signal;
 pub use server::{Server, User, bound_command};

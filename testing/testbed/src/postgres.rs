@@ -58,6 +58,11 @@ fn programs() -> Result<PathBuf> {
     newest.map(|(_, folder)| folder).or_else(in_path).context("PostgreSQL is not installed (no `initdb`)")
 }
 
+/// A client program of the package.
+pub fn program(name: &str) -> Result<Command> {
+    Ok(bound_command(&programs()?.join(name), None, Signal::KILL))
+}
+
 /// The output of `postgres --version`.
 pub fn version() -> String {
     let run = |folder: PathBuf| Command::new(folder.join("postgres")).arg("--version").output().ok();

@@ -51,7 +51,7 @@ const CRATES: &[Crate] = &[
     entry("crates/procedures", "transactions declared in the configuration file", &["crates/etx"]),
     entry("crates/resp", "RESP2 and RESP3 for both ends; no I/O", &[]),
     entry("crates/auth", "tokens, rights, rate limits", &[]),
-    entry("crates/server", "the service: RESP, HTTP, TLS, metrics, change feed; `node` assembles a server process", &["crates/auth", "crates/client", "crates/core", "crates/engine", "crates/etx", "crates/participants", "crates/procedures", "crates/register", "crates/register-postgres", "crates/register-raft", "crates/resp", "crates/wal"]),
+    entry("crates/server", "the service: RESP, HTTP, TLS, metrics, change feed; `node` assembles a server process", &["crates/auth", "crates/client", "crates/cluster", "crates/core", "crates/engine", "crates/etx", "crates/participants", "crates/procedures", "crates/register", "crates/register-postgres", "crates/register-raft", "crates/resp", "crates/wal"]),
     entry("crates/client", "Rust client: retries with the same id, outbox, transactions", &["crates/core", "crates/resp"]),
     entry("crates/cli", "the `jeton` binary", &["crates/auth", "crates/client", "crates/core", "crates/engine", "crates/register", "crates/server", "crates/wal"]),
     entry("testing/testkit", "helpers for tests: one random number generator", &[]),

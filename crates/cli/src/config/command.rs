@@ -35,9 +35,9 @@ impl ConfigCommand {
         if self.json {
             return output::json(&as_json(&config));
         }
-        let width = ALL.iter().map(|setting| config.text(setting.key).len()).max().unwrap_or(0).min(40);
+        let width = ALL.iter().map(|setting| config.shown(setting.key).len()).max().unwrap_or(0).min(40);
         for setting in ALL {
-            let (text, origin) = (config.text(setting.key), config.origin(setting.key));
+            let (text, origin) = (config.shown(setting.key), config.origin(setting.key));
             output::line(&format!("{:<18} {text:<width$}  {origin}", setting.key))?;
         }
         Ok(())
@@ -52,7 +52,7 @@ fn as_json(config: &Config) -> serde_json::Value {
             Origin::File { path, line } => ("file", json!(format!("{}:{line}", path.display()))),
             Origin::Default => ("default", serde_json::Value::Null),
         };
-        let entry = json!({ "value": config.text(setting.key), "source": source, "place": place });
+        let entry = json!({ "value": config.shown(setting.key), "source": source, "place": place });
         (setting.key.to_owned(), entry)
     });
     serde_json::Value::Object(entries.collect())

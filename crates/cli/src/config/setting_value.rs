@@ -87,6 +87,30 @@ impl SettingValue for MaybePath {
     }
 }
 
+/// A text, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaybeText(pub Option<String>);
+
+impl SettingValue for MaybeText {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self(if matches!(text, "" | "none") { None } else { Some(text.into()) }))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone().unwrap_or_else(|| "none".into())
+    }
+}
+
+impl SettingValue for SocketAddr {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| "it must be an address and a port, such as 10.0.0.2:6382".into())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
 /// Host names, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);

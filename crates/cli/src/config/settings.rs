@@ -3,11 +3,14 @@
 //! The key determines the flag (`--log-level`), the environment variable (`JETON_LOG_LEVEL`) and the key in
 //! the file (`log_level`).
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use jeton_server::node::ClusterSettings;
+
 use super::setting_value::{
-    DurationValue, Listen, LogFormat, LogLevel, MaybePath, Names, SettingValue, Size,
+    DurationValue, Listen, LogFormat, LogLevel, MaybePath, MaybeText, Names, SettingValue, Size,
 };
 
 /// The declaration of a setting.
@@ -123,6 +126,14 @@ settings! {
         relaxed_interval: DurationValue = DurationValue(engine().relaxed_interval).show(), "TIME",
             "How far acknowledgements of relaxed tables run ahead of the disk; a crash loses at most these";
     }
+    "Cluster" {
+        cluster: MaybeText = "none", "URL",
+            "PostgreSQL of a cluster, whose node this server becomes; the data directory is then a cache";
+        cluster_peers: SocketAddr = "127.0.0.1:6382", "ADDRESS", "Address for other nodes of the cluster";
+        cluster_host: MaybeText = "none", "HOST",
+            "Host under which clients and other nodes reach this node; the default is that of the addresses";
+        cluster_stripes: usize = "32", "N", "Number of stripes of a new cluster, which does not change";
+    }
     "Transactions" {
         server_number: usize = "1", "N", "Number of this server in the transaction cluster, from 1";
     }
@@ -163,6 +174,16 @@ impl Settings {
         };
         options.lsm.block_cache_bytes = self.block_cache_bytes.0;
         options
+    }
+
+    /// The cluster, if the server is a node of one.
+    pub fn cluster(&self) -> Option<ClusterSettings> {
+        Some(ClusterSettings {
+            url: self.cluster.0.clone()?,
+            peers: self.cluster_peers,
+            host: self.cluster_host.0.clone(),
+            stripes: u16::try_from(self.cluster_stripes).unwrap_or(u16::MAX),
+        })
     }
 
     /// Options of the service.

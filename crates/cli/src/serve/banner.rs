@@ -4,12 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Result;
-use jeton_server::node::ListenProtocol;
+use jeton_server::node::{ClusterStatus, ListenProtocol};
 
 use crate::{id, output, version};
 
 pub struct Banner<'a> {
     pub data: &'a Path,
+    /// The node, on a node of a cluster.
+    pub cluster: Option<ClusterStatus>,
     /// Whether the store was created by this start.
     pub is_new: bool,
     pub tokens: Option<&'a Path>,
@@ -25,11 +27,19 @@ pub fn print(banner: &Banner<'_>) -> Result<()> {
 }
 
 fn lines(banner: &Banner<'_>, id: &str) -> Vec<String> {
-    let Banner { data, is_new, tokens, table, ca, addresses } = banner;
+    let Banner { data, cluster, is_new, tokens, table, ca, addresses } = banner;
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_path_buf());
     let mut lines = vec![format!("Jeton {} is ready.", version::long()), String::new()];
     let created = if *is_new { " (new)" } else { "" };
     lines.push(format!("  data       {}{created}", data.display()));
+    if let Some(status) = cluster {
+        let others = status.nodes.iter().filter(|node| node.id != status.me && !node.suspected).count();
+        let stripes = status.stripes.len();
+        lines.push(format!(
+            "  cluster    {others} other nodes, {stripes} stripes; this is node {:032x}",
+            status.me.0
+        ));
+    }
     for (protocol, address) in addresses {
         lines.push(match protocol {
             ListenProtocol::Resp => format!("  RESP       {address}"),
@@ -107,7 +117,7 @@ mod tests {
             (ListenProtocol::Resp, "0.0.0.0:6380".parse().unwrap()),
             (ListenProtocol::Http, "[::1]:6381".parse().unwrap()),
         ];
-        Banner { data: Path::new("/d"), is_new, tokens, table: "mine", ca: None, addresses }
+        Banner { data: Path::new("/d"), cluster: None, is_new, tokens, table: "mine", ca: None, addresses }
     }
 
     #[test]

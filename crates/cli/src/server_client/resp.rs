@@ -42,7 +42,8 @@ impl Resp {
     /// Options of a client with one connection.
     pub fn options(server: &ServerArgs, deadline: Duration) -> Result<Options> {
         let (token, tls) = (server.token()?, server.tls()?);
-        Ok(Options { token, tls, deadline, connections: 1, ..Options::to([server.resp()]) })
+        // Nodes of a cluster are separated by commas.
+        Ok(Options { token, tls, deadline, connections: 1, ..Options::to(server.resp().split(',')) })
     }
 
     /// Waits for a future.

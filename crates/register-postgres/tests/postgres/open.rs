@@ -77,6 +77,36 @@ fn server_without_fsync_is_refused() {
 }
 
 #[test]
+fn asynchronous_standbys_are_refused_if_the_caller_asks() {
+    let server = Server::new();
+    let (url, client) = (server.postgres.url(), server.client());
+    let strict = || {
+        let mut options = Options::default();
+        options.refuse_asynchronous_standbys = true;
+        block_on(PostgresRegisters::open(&url, options)).map(drop)
+    };
+    strict().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let standby = format!("{url}?application_name=standby");
+    let mut standby = jeton_testbed::postgres_program("pg_receivewal")
+        .unwrap()
+        .args(["--synchronous", "-d", &standby, "-D"])
+        .arg(folder.path())
+        .spawn()
+        .unwrap();
+    client.await_count("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'", 1);
+    let error = strict().unwrap_err();
+    assert!(matches!(&error, OpenError::Unfit(why) if why.contains("asynchronous")), "{error}");
+    opened(&url).unwrap();
+    client.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+    client.execute("SELECT pg_reload_conf()");
+    client.await_count("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", 1);
+    strict().unwrap();
+    standby.kill().unwrap();
+    standby.wait().unwrap();
+}
+
+#[test]
 fn sessions_override_asynchronous_commit() {
     for (setting, expected) in
         [("off", "on"), ("local", "on"), ("remote_write", "on"), ("remote_apply", "remote_apply")]

@@ -64,7 +64,10 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
         Ok(lock) => lock,
         Err(TryLockError::Poisoned(lock)) => lock.into_inner(),
     };
-    let store = service.engine.folder();
+    let Some(engine) = service.engine.local() else {
+        return Err(Problem::not_in_cluster("back up the database of the cluster: see docs/cluster.md"));
+    };
+    let store = engine.folder();
     let store = store.canonicalize().map_err(|error| unusable(store, &error))?;
     if let Some(of) = &body.of
         && Path::new(of) != store
@@ -78,7 +81,7 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
         return Err(Problem::new(ErrorCode::BackupTarget, detail));
     };
     let target = target(Path::new(&body.to), &store, root)?;
-    let report = service.engine.checkpoint(&target).map_err(|error| match &error {
+    let report = engine.checkpoint(&target).map_err(|error| match &error {
         BackupError::NotEmpty(_) => Problem::new(ErrorCode::BackupTarget, error.to_string()),
         BackupError::Io { path, .. } if path.starts_with(&target) => {
             Problem::new(ErrorCode::BackupTarget, format!("{error}; the incomplete backup cannot be opened"))

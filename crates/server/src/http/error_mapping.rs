@@ -57,7 +57,7 @@ impl From<EngineError> for Problem {
             EngineError::Rejected(rejection) => rejection.into(),
             EngineError::NoSuchTable(table) => Self::unknown_table(&table),
             EngineError::Full(_) => problem.retry_in(LATER),
-            EngineError::Busy(_) | EngineError::Closed => problem.retry_in(SOON),
+            EngineError::Busy(_) | EngineError::Moved | EngineError::Closed => problem.retry_in(SOON),
             _ => problem,
         }
     }
@@ -128,6 +128,11 @@ impl From<TableError> for Problem {
 }
 
 impl Problem {
+    /// A request that a node of a cluster does not support.
+    pub fn not_in_cluster(detail: &str) -> Self {
+        Self::new(ErrorCode::NotInCluster, detail)
+    }
+
     pub fn unknown_table(table: &str) -> Self {
         let detail = format!(
             "table {table:?} does not exist; PUT /v1/tables/{table} creates it, GET /v1/tables lists the tables"

@@ -3,6 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use jeton_cluster::ClusterStatus;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -39,9 +40,23 @@ pub async fn ready(State(app): State<App>) -> Response {
     if *app.closing.borrow() {
         return Problem::new(ErrorCode::NotReady, "the server is shutting down").into_response();
     }
-    match app.service.engine.stats().last_error {
+    let engine = &app.service.engine;
+    let error =
+        engine.stats().last_error.or_else(|| engine.cluster_status().and_then(|status| unready(&status)));
+    match error {
         None => json::ok(&HealthBody { status: "ready" }),
         Some(error) => Problem::new(ErrorCode::NotReady, error).into_response(),
+    }
+}
+
+/// Why a node of a cluster should get no requests.
+fn unready(status: &ClusterStatus) -> Option<String> {
+    let me = status.nodes.iter().find(|node| node.id == status.me);
+    match me {
+        None => Some("the node has not joined the cluster yet".into()),
+        Some(me) if me.leaving => Some("the node is leaving the cluster".into()),
+        Some(me) if me.suspected => Some("the node cannot write to the database of the cluster".into()),
+        Some(_) => None,
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jeton_auth::AuthContext;
+use jeton_cluster::{ClusterStatus, LocalStripeStatus, NodeStatus};
 use jeton_core::{ErrorCode, Status};
 use jeton_engine::Stats;
 use prometheus_client::collector::Collector;
@@ -47,6 +49,9 @@ impl Collector for ServiceCollector {
         stats.tables.retain(|table| self.1.as_ref().is_some_and(|client| client.may_see(&table.name, now)));
         encode_store(&stats, &mut encoder)?;
         encode_filters(&stats, &mut encoder)?;
+        if let Some(status) = service.engine.cluster_status() {
+            encode_cluster(&status, &mut encoder)?;
+        }
         if let Some(leader) = service.transactions.leader() {
             let help = "Number of the server that leads the registers of transactions, 0 if unknown";
             gauge(&mut encoder, "jeton_registers_leader", help, leader.unwrap_or(0))?;
@@ -138,6 +143,54 @@ fn encode_store(stats: &Stats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Resu
         ),
     ] {
         gauge(encoder, name, help, value)?;
+    }
+    Ok(())
+}
+
+fn encode_cluster(status: &ClusterStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let nodes = |is: fn(&NodeStatus) -> bool| status.nodes.iter().filter(|node| is(node)).count() as u64;
+    let owned: Vec<_> = status.stripes.iter().filter_map(|stripe| stripe.local.as_ref()).collect();
+    let unowned = status.stripes.iter().filter(|stripe| stripe.owner.is_none()).count() as u64;
+    for (name, help, value) in [
+        ("jeton_cluster_nodes", "Nodes of the cluster that are not suspected", nodes(|node| !node.suspected)),
+        ("jeton_cluster_nodes_suspected", "Nodes without a heartbeat", nodes(|node| node.suspected)),
+        ("jeton_cluster_stripes", "Stripes of the cluster", status.stripes.len() as u64),
+        ("jeton_cluster_stripes_unowned", "Stripes without a known owner", unowned),
+        ("jeton_cluster_stripes_owned", "Stripes of this node", owned.len() as u64),
+        ("jeton_cluster_alarms", "Conditions that need the operator", status.alarms.len() as u64),
+        (
+            "jeton_cluster_log_bytes",
+            "Bytes of the logs of the stripes of this node",
+            owned.iter().map(|log| log.log_bytes).sum(),
+        ),
+        (
+            "jeton_cluster_stripe_writes",
+            "Writes of frames since this node became the owner",
+            owned.iter().map(|log| log.writes).sum(),
+        ),
+        (
+            "jeton_cluster_stripe_operations",
+            "Operations in these frames",
+            owned.iter().map(|log| log.operations).sum(),
+        ),
+    ] {
+        gauge(encoder, name, help, value)?;
+    }
+    let help = "Time of a write to the log of a stripe, the highest of the stripes of this node";
+    let name = "jeton_cluster_write_seconds";
+    let mut samples = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    type Read = fn(&LocalStripeStatus) -> Duration;
+    let quantiles: [(&str, Read); 2] = [("0.5", |log| log.write_p50), ("0.99", |log| log.write_p99)];
+    for (quantile, read) in quantiles {
+        let highest = owned.iter().map(|log| read(log)).max().unwrap_or_default();
+        samples.encode_family(&[("quantile", quantile)])?.encode_gauge(&highest.as_secs_f64())?;
+    }
+    let help = "Slot of the claim of the owner of a stripe: it grows with each change of the owner";
+    let mut samples =
+        encoder.encode_descriptor("jeton_cluster_stripe_term", help, None, MetricType::Gauge)?;
+    for stripe in &status.stripes {
+        let number = stripe.number.to_string();
+        samples.encode_family(&[("stripe", number.as_str())])?.encode_gauge(&stripe.term.0)?;
     }
     Ok(())
 }

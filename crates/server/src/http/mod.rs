@@ -12,6 +12,7 @@ mod body;
 mod branches;
 pub(crate) mod bulk;
 mod change_body;
+mod cluster;
 mod counters;
 mod error_mapping;
 mod events;

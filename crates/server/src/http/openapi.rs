@@ -15,7 +15,8 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
 use super::problem::{ErrorCode, ProblemBody};
 use super::state::App;
 use super::{
-    backup, batch, branches, counters, events, health, import, operations, tables, transactions, watch,
+    backup, batch, branches, cluster, counters, events, health, import, operations, tables, transactions,
+    watch,
 };
 
 static TEXT: LazyLock<String> =
@@ -36,7 +37,7 @@ static TEXT: LazyLock<String> =
     paths(
         counters::post, counters::get, counters::many, batch::post,
         watch::get, operations::post, operations::get, operations::get_by_query, events::post, import::post, tables::list, tables::get,
-        tables::put, tables::delete, transactions::post, transactions::get, transactions::list, transactions::resolve, branches::put, branches::commit, branches::abort, branches::list, backup::post, health::alive, health::ready, health::metrics,
+        tables::put, tables::delete, transactions::post, transactions::get, transactions::list, transactions::resolve, branches::put, branches::commit, branches::abort, branches::list, cluster::get, cluster::post, backup::post, health::alive, health::ready, health::metrics,
     ),
     components(schemas(ProblemBody)),
     modifiers(&Problems, &Tokens),
@@ -49,6 +50,7 @@ static TEXT: LazyLock<String> =
         (name = "tables", description = "Id formats and windows of tables."),
         (name = "branches", description = "Branches of transactions, for coordinators: prepare, commit, abort, list."),
         (name = "transactions", description = "Atomic changes in several databases, exactly once."),
+        (name = "cluster", description = "Nodes and stripes of a cluster."),
         (name = "status", description = "Health and metrics."),
         (name = "admin", description = "Administration of the server."),
     )

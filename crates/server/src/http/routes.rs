@@ -16,8 +16,8 @@ use super::reply_memory::ConnectionMemory;
 use super::server::HEAD_BYTES_MAX;
 use super::state::App;
 use super::{
-    backup, batch, branches, counters, events, health, hosts, import, openapi, operations, pages, tables,
-    transactions, watch,
+    backup, batch, branches, cluster, counters, events, health, hosts, import, openapi, operations, pages,
+    tables, transactions, watch,
 };
 use crate::Metric;
 
@@ -45,6 +45,8 @@ pub fn router(app: App) -> Router {
         .route("/v1/transactions/{name}", get(transactions::get).post(transactions::post))
         .route("/v1/transactions/{name}/resolve", post(transactions::resolve))
         .route("/v1/internal/transactions/{id}/attempts/{number}", get(transactions::attempt))
+        .route("/v1/cluster", get(cluster::get))
+        .route("/v1/cluster/nodes/{node}", post(cluster::post))
         .route("/v1/admin/backup", post(backup::post))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

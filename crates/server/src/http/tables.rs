@@ -169,6 +169,9 @@ pub async fn delete(request: RequestContext) -> HttpResult {
     let confirmed = query.text("confirm")?.map(str::to_owned);
     request.spend(1)?;
     let table = request.service().engine.table(&name)?;
+    let Some(engine) = request.service().engine.local().cloned() else {
+        return Err(Problem::not_in_cluster("tables cannot be deleted: delete the counters instead"));
+    };
     if name == request.service().options.default_table {
         return Err(Problem::bad_request(format!("{name:?} is the default table, which cannot be deleted")));
     }
@@ -180,8 +183,8 @@ pub async fn delete(request: RequestContext) -> HttpResult {
         }
         None => return Err(unconfirmed(&request, table).await?),
     }
-    let body = request.app.run_blocking(move |service| {
-        let until = service.engine.delete_table(&name)?;
+    let body = request.app.run_blocking(move |_| {
+        let until = engine.delete_table(&name)?;
         Ok::<_, Problem>(DeletedTableBody {
             name,
             reserved_until: rfc3339::format(until.as_nanos() / 1_000_000),

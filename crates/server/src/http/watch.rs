@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::body::{self, ReaderGone, Writer};
 use super::counters::Address;
-use super::problem::HttpResult;
+use super::problem::{HttpResult, Problem};
 use super::request_context::RequestContext;
 use crate::{Account, ChangeEvent};
 
@@ -72,6 +72,10 @@ pub async fn get(request: RequestContext) -> HttpResult {
         request.service().engine.table(table)?;
     }
     request.spend(1)?;
+    if request.service().engine.local().is_none() {
+        let detail = "a node sees only the changes of its own clients: read the counters instead";
+        return Err(Problem::not_in_cluster(detail));
+    }
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
     let (writer, body) = body::channel();
     // No change is missed from here on, which the first line of the response confirms.

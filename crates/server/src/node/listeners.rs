@@ -77,6 +77,12 @@ impl BoundSockets {
         Ok(Self(sockets))
     }
 
+    /// The addresses. Port 0 is replaced by the port that the system chose.
+    pub fn addresses(&self) -> Vec<(ListenProtocol, SocketAddr)> {
+        let address = |(protocol, socket): &(_, TcpSocket)| Some((*protocol, socket.local_addr().ok()?));
+        self.0.iter().filter_map(address).collect()
+    }
+
     pub fn listen(self) -> Result<Listeners, NodeError> {
         let listeners = self.0.into_iter().map(|(protocol, socket)| {
             let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));

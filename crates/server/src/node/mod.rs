@@ -4,6 +4,7 @@
 //! transactions, reloader, listeners. An address in use is therefore reported before a long recovery, and
 //! clients connect only to a store that is open. Shutdown is the reverse.
 
+mod cluster;
 mod error;
 mod listeners;
 mod open_store;
@@ -18,9 +19,10 @@ use std::sync::Arc;
 
 use hyper::Uri;
 use jeton_auth::{Access, UsageFile};
-use jeton_engine::Engine;
+pub use jeton_cluster::ClusterStatus;
 use tokio::sync::watch;
 
+pub use self::cluster::{ClusterSettings, init_cluster};
 use self::error::Explain;
 pub use self::error::NodeError;
 pub use self::listeners::ListenProtocol;
@@ -32,7 +34,7 @@ pub use self::transactions::{
     TransactionsConfig, init_transactions,
 };
 use crate::tls::Tls;
-use crate::{Service, Transactions};
+use crate::{Service, Store, Transactions};
 
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
@@ -49,7 +51,9 @@ pub struct NodeConfig {
     /// Options of the engine. `runtime` is overwritten.
     pub engine: jeton_engine::Options,
     pub service: crate::Options,
-    /// Number of this server in the cluster, from 1.
+    /// The cluster that the server joins; without it, the counters are in `data`.
+    pub cluster: Option<ClusterSettings>,
+    /// Number of this server in the cluster of transactions, from 1.
     pub server_number: u16,
     /// Databases and procedures, if transactions are configured.
     pub transactions: Option<TransactionsConfig>,
@@ -60,7 +64,7 @@ pub struct Node {
     listeners: Listeners,
     service: Arc<Service>,
     tls: Option<Arc<Tls>>,
-    engine: Arc<Engine>,
+    engine: Store,
     reloader: Reloader,
     shutdown: watch::Receiver<bool>,
 }
@@ -76,20 +80,18 @@ impl Node {
         let sockets =
             BoundSockets::bind(&config.listen, access.has_tokens(), tls.is_some(), config.insecure)?;
         let is_new = open_store::is_new(&config.data);
-        let (folder, mut options) = (config.data.clone(), config.engine.clone());
-        // Shards run on the threads of the connections, which saves a wake-up per request.
-        options.runtime = Some(tokio::runtime::Handle::current());
-        let opened = tokio::task::spawn_blocking(move || open_store(&folder, options)).await;
-        let engine =
-            opened.explain("the store was not opened", "report this with the log output above")??;
-        let engine = Arc::new(engine);
+        let engine = open(&config, &sockets.addresses()).await?;
         let mut options = config.service.clone();
         // Clients and other servers use the URLs of the cluster.
         let urls = config.transactions.iter().flat_map(|declared| &declared.transactions.servers);
         options
             .http_hosts
             .extend(urls.filter_map(|url| Some(url.parse::<Uri>().ok()?.authority()?.to_string())));
-        let service = Service::new(engine.clone(), access.clone(), options).explain(
+        let (store, allowed) = (engine.clone(), access.clone());
+        let service = tokio::task::spawn_blocking(move || Service::new(store, allowed, options)).await;
+        let service =
+            service.explain("the service was not started", "report this with the log output above")?;
+        let service = service.explain(
             format!("the default table {:?} was not created", config.service.default_table),
             "choose another name with --default-table",
         )?;
@@ -112,14 +114,21 @@ impl Node {
         self.is_new
     }
 
+    /// The status of the cluster, if the server is a node of one.
+    pub fn cluster(&self) -> Option<ClusterStatus> {
+        self.engine.cluster_status()
+    }
+
     /// The addresses in use. Port 0 is replaced by the port that the system chose.
     pub fn addresses(&self) -> Vec<(ListenProtocol, SocketAddr)> {
         self.listeners.addresses()
     }
 
-    /// Serves until SIGTERM or SIGINT, completes the requests in flight and closes the store.
+    /// Serves until SIGTERM or SIGINT, gives its stripes to other nodes, completes the requests in flight and
+    /// closes the store.
     pub async fn run(self) -> Result<(), NodeError> {
-        self.listeners.serve(&self.service, self.tls, &self.shutdown).await?;
+        let shutdown = cluster::drain_before(self.shutdown, self.engine.clone());
+        self.listeners.serve(&self.service, self.tls, &shutdown).await?;
         self.reloader.stop();
         let engine = self.engine;
         let closed = tokio::task::spawn_blocking(move || engine.close()).await;
@@ -127,6 +136,18 @@ impl Node {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+async fn open(config: &NodeConfig, listen: &[(ListenProtocol, SocketAddr)]) -> Result<Store, NodeError> {
+    let (folder, mut options) = (config.data.clone(), config.engine.clone());
+    // Shards run on the threads of the connections, which saves a wake-up per request.
+    options.runtime = Some(tokio::runtime::Handle::current());
+    if let Some(settings) = &config.cluster {
+        return cluster::open(settings, &folder, listen, options).await;
+    }
+    let opened = tokio::task::spawn_blocking(move || open_store(&folder, options)).await;
+    let engine = opened.explain("the store was not opened", "report this with the log output above")??;
+    Ok(Store::Local(Arc::new(engine)))
 }
 
 fn open_access(config: &NodeConfig) -> Result<Access, NodeError> {

@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jeton_auth::{Access, UsageFile, Used};
-use jeton_engine::Engine;
 
 use super::NodeError;
 use super::error::Explain;
+use crate::Store;
 use crate::tls::Tls;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ impl UsageWriter {
 pub fn start(
     access: Arc<Access>,
     tls: Option<Arc<Tls>>,
-    engine: Arc<Engine>,
+    engine: Store,
     usage: Option<UsageFile>,
 ) -> Result<Reloader, NodeError> {
     let (until_dropped, stop) = mpsc::channel();

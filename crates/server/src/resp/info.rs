@@ -6,6 +6,7 @@ use jeton_resp::request_parser::Command;
 use super::connection_commands::REDIS_VERSION;
 use super::session::Session;
 use crate::metrics::Metric;
+use crate::store::Store;
 
 /// The sections that the arguments name, as text.
 pub fn text(command: &Command<'_>, session: &Session) -> String {
@@ -84,7 +85,8 @@ pub fn text(command: &Command<'_>, session: &Session) -> String {
             ],
         ),
         ("Replication", vec![("role", fixed("master")), ("connected_slaves", fixed("0"))]),
-        ("Cluster", vec![("cluster_enabled", fixed("0"))]),
+        // Of Redis Cluster, whose protocol is another: every node takes every key.
+        ("Cluster", [vec![("cluster_enabled", fixed("0"))], cluster_fields(&service.engine)].concat()),
     ];
     let is_selected = |section: &str| {
         let names = [section, "all", "everything", "default"];
@@ -108,6 +110,22 @@ pub fn text(command: &Command<'_>, session: &Session) -> String {
         text += "\r\n";
     }
     text
+}
+
+/// The fields of a node of a cluster.
+fn cluster_fields(store: &Store) -> Vec<(&'static str, String)> {
+    let Some(status) = store.cluster_status() else { return Vec::new() };
+    let count = |count: usize| count.to_string();
+    vec![
+        ("jeton_cluster_node", format!("{:032x}", status.me.0)),
+        ("jeton_cluster_nodes", count(status.nodes.iter().filter(|node| !node.suspected).count())),
+        ("jeton_cluster_stripes", count(status.stripes.len())),
+        (
+            "jeton_cluster_stripes_owned",
+            count(status.stripes.iter().filter(|one| one.local.is_some()).count()),
+        ),
+        ("jeton_cluster_alarms", status.alarms.join("; ")),
+    ]
 }
 
 /// Resident memory of the process; 0 where the system does not report it.

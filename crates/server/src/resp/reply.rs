@@ -147,6 +147,7 @@ pub fn engine_error(error: impl Borrow<EngineError>) -> String {
         (ErrorCode::NotACounter, _) => NOT_AN_INTEGER.into(),
         (ErrorCode::Overflow, _) => OVERFLOW.into(),
         (code, EngineError::Busy(why)) => error_line(code, format!("{why}; wait, then retry")),
+        (code, EngineError::Moved) => error_line(code, "no node owns the key at present; wait, then retry"),
         (code, EngineError::Closed) => {
             error_line(code, "the server is shutting down; a change may have taken effect")
         }
@@ -157,7 +158,9 @@ pub fn engine_error(error: impl Borrow<EngineError>) -> String {
 /// Error message for an engine error of an operation with an id, which can be retried.
 pub fn engine_error_with_id(error: &EngineError) -> String {
     match error {
-        EngineError::Busy(_) | EngineError::Closed => error_line(engine_error_code(error), error),
+        EngineError::Busy(_) | EngineError::Moved | EngineError::Closed => {
+            error_line(engine_error_code(error), error)
+        }
         other => engine_error(other),
     }
 }
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn only_errors_of_operations_with_an_id_mention_it() {
-        for error in [EngineError::Busy("too many requests"), EngineError::Closed] {
+        for error in [EngineError::Busy("too many requests"), EngineError::Moved, EngineError::Closed] {
             let [without, with] = [engine_error(&error), engine_error_with_id(&error)];
             assert!(
                 !without.contains(" id") && with.ends_with("retry with the same id"),

@@ -37,12 +37,26 @@ const STRIDE: usize = 1000;
 
 const NO_FLUSH: &str = "ERR deleting all counters is not allowed here; start the server with --allow-flush";
 
+const NO_FLUSH_IN_CLUSTER: &str = "ERR a cluster does not delete all counters at once; delete keys with DEL";
+
 /// Open `SCAN` cursors. A cursor must be a number, so the position in the store is kept here. The oldest are
-/// dropped first; using a dropped cursor is an error.
-#[derive(Debug, Default)]
+/// dropped first; using a dropped cursor is an error, and so is one of another process, such as another node
+/// of a cluster.
+#[derive(Debug)]
 pub struct Cursors {
     next: AtomicU64,
     positions: Mutex<BTreeMap<u64, Cell>>,
+}
+
+/// Processes begin at random numbers below this. Some clients read cursors as doubles.
+const FIRST_CURSOR_MAX: u64 = 1 << 52;
+
+impl Default for Cursors {
+    fn default() -> Self {
+        // Without randomness a cursor of another process continues at another position.
+        let first = getrandom::u64().unwrap_or_default() % FIRST_CURSOR_MAX;
+        Self { next: AtomicU64::new(first), positions: Mutex::default() }
+    }
 }
 
 const CURSORS_MAX: usize = 10_000;
@@ -86,6 +100,9 @@ pub async fn run(spec: &CommandSpec, arguments: &[Vec<u8>], session: &mut Sessio
                 |mode: &[u8]| mode.eq_ignore_ascii_case(b"ASYNC") || mode.eq_ignore_ascii_case(b"SYNC");
             if arguments.len() > 2 || !arguments[1..].iter().all(|mode| is_mode(mode)) {
                 return Err(SYNTAX.into());
+            }
+            if service.engine.local().is_none() {
+                return Err(NO_FLUSH_IN_CLUSTER.into());
             }
             if !service.options.allow_flush {
                 return Err(NO_FLUSH.into());
@@ -210,12 +227,14 @@ mod tests {
 
     #[test]
     fn the_oldest_cursors_are_dropped() {
-        let cursors = Cursors::default();
+        let (cursors, other) = (Cursors::default(), Cursors::default());
         let secret = jeton_core::Secret::new([1; 16]);
         let cell =
             Cell::new(&secret, jeton_core::TableId(1), b"a", &jeton_core::Column::unnamed()).expect("a cell");
         let first = cursors.insert(cell.clone());
         assert_eq!(cursors.find(first), Some(cell.clone()));
+        other.insert(cell.clone());
+        assert_eq!(other.find(first), None, "a cursor of another process");
         let last = (0..CURSORS_MAX).map(|_| cursors.insert(cell.clone())).last();
         assert_eq!(cursors.find(first), None);
         assert!(last.and_then(|last| cursors.find(last)).is_some());
