@@ -84,7 +84,7 @@ pub fn is_installed(name: &str) -> bool {
 }
 
 /// The command line with its environment variables, as typed in a shell.
-fn shown(command: &Command) -> String {
+pub fn shown(command: &Command) -> String {
     let quoted = |text: &std::ffi::OsStr| {
         let text = text.to_string_lossy();
         if text.contains(' ') { format!("\"{text}\"") } else { text.into_owned() }

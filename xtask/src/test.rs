@@ -1,28 +1,67 @@
 //! `cargo xtask test`: installs what the tests need and runs all of them.
 
-use std::env;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, thread};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::process::{cargo, debug_directory, program, root, run};
-use crate::{faults, machine, tidy};
+use crate::{faults, jobs, machine, tidy};
 
-/// The loom tests, relative to the root.
-const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
+/// The features of all builds for tests: with the planted mutations, which only the tests of that name
+/// activate, so that the workspace is built once.
+const FEATURES: &str = "jeton-cluster/mutations,jeton-participants/mutations,jeton-sim/mutations";
 
-/// Prepares the machine and runs every test. The workspace's tests come last, so that the output ends with
-/// cargo's summary. All builds but loom's select the whole workspace: a package alone would get other
-/// features, and its dependencies would be built again.
+/// Prepares the machine, builds every test, and runs them, some at a time. Each build selects the whole
+/// workspace: a package alone would get other features, and its dependencies would be built again.
 pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
-    loom()?;
-    mutations()?;
-    faults::run_bank(faults::MINUTES)?;
-    python()?;
-    run(&mut research(&["test"]))?;
-    run(&mut cargo(&["test", "--workspace"]))
+    run(&mut build_programs())?;
+    run(&mut research(&["test", "--no-run"]))?;
+    let mut commands = faults::banks(faults::MINUTES);
+    commands.extend([python(), loom(), research(&["test"])]);
+    commands.extend(test_programs()?);
+    commands.push(cargo(&["test", "--workspace", "--features", FEATURES, "--doc"]));
+    // Most tests wait: for disks, databases and timers.
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    jobs::run_all(commands, processors + 1)
+}
+
+/// Builds the programs and the tests of the workspace.
+pub fn build_programs() -> Command {
+    cargo(&["build", "--workspace", "--all-targets", "--features", FEATURES])
+}
+
+/// The test programs of the workspace, as `cargo test` runs them: in the folders of their packages.
+/// Integration tests come first, because they take longer.
+fn test_programs() -> Result<Vec<Command>> {
+    let output = build_programs().arg("--message-format=json").output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("the list of tests cannot be read: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let mut tests: Vec<(bool, PathBuf, PathBuf)> = text.lines().filter_map(test_program).collect();
+    tests.sort();
+    let command = |(_, folder, path): &(bool, PathBuf, PathBuf)| {
+        let mut command = program(&path.to_string_lossy(), &[]);
+        command.current_dir(folder);
+        command
+    };
+    Ok(tests.iter().map(command).collect())
+}
+
+/// Returns whether a message of cargo is about unit tests, the folder of the package, and the program; or
+/// nothing, if it is not about a test.
+fn test_program(message: &str) -> Option<(bool, PathBuf, PathBuf)> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let is_test = message["profile"]["test"] == Value::Bool(true);
+    let path = message["executable"].as_str().filter(|_| is_test)?;
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let is_unit_test = message["target"]["kind"][0] != "test";
+    Some((is_unit_test, folder.to_owned(), path.into()))
 }
 
 /// A cargo command for the workspace of `research/`. It shares the target directory, and with it the
@@ -34,31 +73,20 @@ pub fn research(arguments: &[&str]) -> Command {
 }
 
 /// Tests the Python client against the server of this tree.
-fn python() -> Result<()> {
-    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+fn python() -> Command {
     let script = root().join("clients/python/test.sh");
-    run(program("bash", &[]).arg(script).env("JETON_BIN", debug_directory().join("jeton")))
-}
-
-/// Checks that the tests detect every planted mutation, in the simulator and on real databases.
-fn mutations() -> Result<()> {
-    let features = "jeton-cluster/mutations,jeton-participants/mutations,jeton-sim/mutations";
-    run(&mut cargo(&["test", "--workspace", "--features", features, "--test", "mutations"]))
+    let mut python = program("bash", &[&script.to_string_lossy()]);
+    python.env("JETON_BIN", debug_directory().join("jeton"));
+    python
 }
 
 /// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target
 /// directory: otherwise each build would discard the other.
-fn loom() -> Result<()> {
-    if !root().join(LOOM_TESTS).exists() {
-        eprintln!("loom: skipped, there is no {LOOM_TESTS}");
-        return Ok(());
-    }
+fn loom() -> Command {
     let flags = env::var("RUSTFLAGS").map_or("--cfg loom".into(), |own| format!("{own} --cfg loom"));
-    let test =
-        ["test", "--release", "--target-dir", "target/loom", "-p", "forgetful-filter", "--test", "loom"];
-    run(cargo(&test)
-        .env("RUSTFLAGS", flags)
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        // Loom advises 2 or 3: that finds most bugs, and without a bound the search does not end.
-        .env("LOOM_MAX_PREEMPTIONS", "3"))
+    let mut loom =
+        cargo(&["test", "--target-dir", "target/loom", "-p", "forgetful-filter", "--test", "loom"]);
+    // Loom advises 2 or 3: that finds most bugs, and without a bound the search does not end.
+    loom.env("RUSTFLAGS", flags).env("LOOM_MAX_PREEMPTIONS", "3");
+    loom
 }
