@@ -31,9 +31,14 @@ pub fn root() -> PathBuf {
     manifest.parent().map(Path::to_path_buf).unwrap_or(manifest)
 }
 
+/// The directory of all builds.
+pub fn target_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// The directory of debug builds.
 pub fn debug_directory() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("debug")
+    target_directory().join("debug")
 }
 
 /// A cargo command in the root of the repository.

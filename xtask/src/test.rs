@@ -7,7 +7,7 @@ use std::{env, thread};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::process::{cargo, debug_directory, program, root, run};
+use crate::process::{cargo, debug_directory, program, root, run, target_directory};
 use crate::{faults, jobs, machine, tidy};
 
 /// The features of all builds for tests: with the planted mutations, which only the tests of that name
@@ -20,11 +20,11 @@ pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
     run(&mut build_programs())?;
-    run(&mut research(&["test", "--no-run"]))?;
     let mut commands = faults::banks(faults::MINUTES);
-    commands.extend([python(), loom(), research(&["test"])]);
+    // What still has to be built leaves processors to the tests beside it.
+    let doc = cargo(&["test", "--workspace", "--features", FEATURES, "--doc", "--jobs", "1"]);
+    commands.extend([research(&["test", "--jobs", "1"]), loom(), doc, python()]);
     commands.extend(test_programs()?);
-    commands.push(cargo(&["test", "--workspace", "--features", FEATURES, "--doc"]));
     // Most tests wait: for disks, databases and timers.
     let processors = thread::available_parallelism().map_or(1, usize::from);
     jobs::run_all(commands, processors + 1)
@@ -57,19 +57,20 @@ fn test_programs() -> Result<Vec<Command>> {
 /// nothing, if it is not about a test.
 fn test_program(message: &str) -> Option<(bool, PathBuf, PathBuf)> {
     let message: Value = serde_json::from_str(message).ok()?;
-    let is_test = message["profile"]["test"] == Value::Bool(true);
+    let kind = message["target"]["kind"][0].as_str()?;
+    let is_test = message["profile"]["test"] == Value::Bool(true) && kind != "bench";
     let path = message["executable"].as_str().filter(|_| is_test)?;
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
-    let is_unit_test = message["target"]["kind"][0] != "test";
-    Some((is_unit_test, folder.to_owned(), path.into()))
+    Some((kind != "test", folder.to_owned(), path.into()))
 }
 
 /// A cargo command for the workspace of `research/`. It shares the target directory, and with it the
 /// dependencies that both workspaces have.
 pub fn research(arguments: &[&str]) -> Command {
     let (name, rest) = arguments.split_first().expect("callers name a cargo command");
-    let place = ["--manifest-path", "research/Cargo.toml", "--target-dir", "target"];
-    cargo(&[&[*name][..], &place, rest].concat())
+    let mut command = cargo(&[name, "--manifest-path", "research/Cargo.toml", "--target-dir"]);
+    command.arg(target_directory()).args(rest);
+    command
 }
 
 /// Tests the Python client against the server of this tree.
@@ -84,9 +85,32 @@ fn python() -> Command {
 /// directory: otherwise each build would discard the other.
 fn loom() -> Command {
     let flags = env::var("RUSTFLAGS").map_or("--cfg loom".into(), |own| format!("{own} --cfg loom"));
-    let mut loom =
-        cargo(&["test", "--target-dir", "target/loom", "-p", "forgetful-filter", "--test", "loom"]);
+    let mut loom = cargo(&["test", "-p", "forgetful-filter", "--test", "loom", "--jobs", "1"]);
+    loom.arg("--target-dir").arg(target_directory().join("loom"));
     // Loom advises 2 or 3: that finds most bugs, and without a bound the search does not end.
     loom.env("RUSTFLAGS", flags).env("LOOM_MAX_PREEMPTIONS", "3");
     loom
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_found_in_messages_of_cargo() {
+        let message = |kind: &str, test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/r/a/Cargo.toml","target":{{"kind":["{kind}"]}},"profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let found = |is_unit| Some((is_unit, PathBuf::from("/r/a"), PathBuf::from("/t/a-1")));
+        assert_eq!(test_program(&message("test", true, "\"/t/a-1\"")), found(false));
+        assert_eq!(test_program(&message("lib", true, "\"/t/a-1\"")), found(true));
+        assert_eq!(test_program(&message("bin", true, "\"/t/a-1\"")), found(true));
+        // A program that is no test, a benchmark, a library, and a message about the build.
+        assert_eq!(test_program(&message("bin", false, "\"/t/a-1\"")), None);
+        assert_eq!(test_program(&message("bench", true, "\"/t/a-1\"")), None);
+        assert_eq!(test_program(&message("lib", true, "null")), None);
+        assert_eq!(test_program(r#"{"reason":"build-finished","success":true}"#), None);
+    }
 }
