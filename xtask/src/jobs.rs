@@ -4,113 +4,64 @@
 use std::collections::VecDeque;
 use std::env;
 use std::fs::{self, File};
-use std::process::{self, Command, ExitStatus};
+use std::process::{self, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::process::{Failed, shown};
 
 /// Runs the programs, `lanes` at a time, in their order. The output of each is printed when it ends, and that
-/// of failed programs last. After a failure no program is started. The last line is like that of the test
-/// harness, with the number of all tests that passed.
+/// of failed programs last. After a failure no program is started.
 pub fn run_all(commands: Vec<Command>, lanes: usize) -> Result<()> {
-    let begun = Instant::now();
+    let (begun, count) = (Instant::now(), commands.len());
     let queue = Mutex::new(VecDeque::from(commands));
-    let summary = Mutex::new(Summary::default());
-    thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
-                while let Some(command) = next(&queue, &summary) {
-                    let report = Report::of(command);
-                    lock(&summary).add(report);
-                }
-            });
+    let failed = Mutex::new(String::new());
+    let next = || lock(&queue).pop_front();
+    let work = || {
+        while let Some(mut command) = next() {
+            let (is_good, report) = execute(&mut command);
+            if is_good {
+                println!("{report}");
+            } else {
+                lock(&queue).clear();
+                *lock(&failed) += &report;
+            }
         }
-    });
-    let summary = summary.into_inner().expect("lanes do not panic");
-    for report in &summary.failed {
-        report.print();
+    };
+    thread::scope(|scope| (0..lanes).for_each(|_| drop(scope.spawn(work))));
+    let seconds = begun.elapsed().as_secs();
+    let failed = lock(&failed);
+    if failed.is_empty() {
+        println!("test result: ok. {count} programs passed; finished in {seconds} s");
+        return Ok(());
     }
-    let result = if summary.failed.is_empty() { "ok" } else { "FAILED" };
-    let Summary { passed, failed, .. } = &summary;
-    println!(
-        "\ntest result: {result}. {passed} passed; {} programs failed; finished in {} s",
-        failed.len(),
-        begun.elapsed().as_secs()
-    );
-    if failed.is_empty() { Ok(()) } else { Err(Failed { code: 1 }.into()) }
-}
-
-fn next(queue: &Mutex<VecDeque<Command>>, summary: &Mutex<Summary>) -> Option<Command> {
-    if lock(summary).failed.is_empty() { lock(queue).pop_front() } else { None }
+    println!("{failed}test result: FAILED. finished in {seconds} s");
+    Err(Failed { code: 1 }.into())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("lanes do not panic")
 }
 
-/// The programs that have ended.
-#[derive(Default)]
-struct Summary {
-    passed: u64,
-    failed: Vec<Report>,
+/// Runs a program. Returns whether it succeeded, and a report: command line, output, and duration.
+fn execute(command: &mut Command) -> (bool, String) {
+    let begun = Instant::now();
+    let line = shown(command);
+    let mut output = String::new();
+    let (is_good, result) = match capture(command, &mut output) {
+        Ok(status) => (status.success(), status.to_string()),
+        Err(error) => (false, error.to_string()),
+    };
+    let seconds = begun.elapsed().as_secs();
+    (is_good, format!("\n$ {line}\n{output}{seconds} s, {result}: {line}\n"))
 }
 
-impl Summary {
-    fn add(&mut self, report: Report) {
-        if report.failure.is_some() {
-            eprintln!("failed: {}", report.line);
-            return self.failed.push(report);
-        }
-        report.print();
-        self.passed += report.passed();
-    }
-}
-
-/// A program that has ended.
-struct Report {
-    line: String,
-    seconds: u64,
-    output: String,
-    /// Why it failed, if it did.
-    failure: Option<String>,
-}
-
-impl Report {
-    fn of(mut command: Command) -> Self {
-        let begun = Instant::now();
-        let mut output = String::new();
-        let failure = match capture(&mut command, &mut output) {
-            Ok(status) if status.success() => None,
-            Ok(status) => Some(status.to_string()),
-            Err(error) => Some(format!("{error:#}")),
-        };
-        Self { line: shown(&command), seconds: begun.elapsed().as_secs(), output, failure }
-    }
-
-    fn print(&self) {
-        let Self { line, seconds, output, failure } = self;
-        println!("\n$ {line}\n{output}");
-        match failure {
-            None => println!("{seconds} s: {line}"),
-            Some(failure) => println!("{failure} after {seconds} s: {line}"),
-        }
-    }
-
-    /// How many tests passed, by the summaries of the test harness.
-    fn passed(&self) -> u64 {
-        let counts = self.output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
-        counts.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok()).sum()
-    }
-}
-
-/// Runs the program with its output in a file. A pipe would stay open as long as a server that the program
-/// left behind.
-fn capture(command: &mut Command, output: &mut String) -> Result<ExitStatus> {
+/// The output goes to a file: a pipe would stay open as long as a server that the program left behind.
+fn capture(command: &mut Command, output: &mut String) -> Result<process::ExitStatus> {
     static FILES: AtomicU64 = AtomicU64::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let path = env::temp_dir().join(format!("jeton-xtask-{}-{number}", process::id()));
@@ -118,7 +69,7 @@ fn capture(command: &mut Command, output: &mut String) -> Result<ExitStatus> {
     let status = command.stdout(file.try_clone()?).stderr(file).status();
     *output = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
     fs::remove_file(&path)?;
-    status.with_context(|| format!("cannot start `{}`", shown(command)))
+    Ok(status?)
 }
 
 #[cfg(test)]
@@ -130,32 +81,32 @@ mod tests {
         program("sh", &["-c", script])
     }
 
+    /// A name in the directory for temporary files.
+    fn file(name: &str) -> String {
+        env::temp_dir().join(format!("jeton-xtask-{name}-{}", process::id())).display().to_string()
+    }
+
     #[test]
     fn programs_run_at_the_same_time() {
+        let (a, b) = (file("a"), file("b"));
         // Each waits until the other runs.
-        let folder = env::temp_dir().join(format!("jeton-xtask-jobs-{}", process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let meet = |own: &str, other: &str| {
-            let folder = folder.display();
-            sh(&format!("touch {folder}/{own}; timeout 60 sh -c 'until [ -e {folder}/{other} ]; do :; done'"))
-        };
-        assert!(run_all(vec![meet("a", "b"), meet("b", "a")], 2).is_ok());
-        fs::remove_dir_all(&folder).unwrap();
+        let meet =
+            |own, other| sh(&format!("touch {own}; timeout 60 sh -c 'until [ -e {other} ]; do :; done'"));
+        assert!(run_all(vec![meet(&a, &b), meet(&b, &a)], 2).is_ok());
+        [a, b].iter().for_each(|file| fs::remove_file(file).unwrap());
     }
 
     #[test]
     fn no_program_is_started_after_a_failure() {
-        let marker = env::temp_dir().join(format!("jeton-xtask-marker-{}", process::id()));
-        let touch = sh(&format!("touch {}", marker.display()));
-        assert!(run_all(vec![sh("exit 3"), touch], 1).is_err());
-        assert!(!marker.exists());
+        let marker = file("marker");
+        assert!(run_all(vec![sh("exit 3"), sh(&format!("touch {marker}"))], 1).is_err());
+        assert!(fs::metadata(marker).is_err());
         assert!(run_all(vec![program("no-such-program", &[])], 1).is_err());
     }
 
     #[test]
-    fn tests_that_passed_are_counted() {
-        let output = "test result: ok. 4 passed; 0 failed\nx\ntest result: ok. 12 passed; 0 failed\n".into();
-        let report = Report { line: String::new(), seconds: 0, output, failure: None };
-        assert_eq!(report.passed(), 16);
+    fn a_report_has_output_and_status() {
+        let (is_good, report) = execute(&mut sh("echo out; echo err >&2; exit 3"));
+        assert!(!is_good && report.contains("out\nerr\n") && report.contains("exit status: 3"), "{report}");
     }
 }
