@@ -25,9 +25,9 @@ pub fn test() -> Result<()> {
     let doc = cargo(&["test", "--workspace", "--features", FEATURES, "--doc", "--jobs", "1"]);
     commands.extend([research(&["test", "--jobs", "1"]), loom(), doc, python()]);
     commands.extend(test_programs()?);
-    // Most tests wait: for disks, databases and timers.
+    // Most tests use a tenth of a processor: they wait for disks, databases and timers.
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    jobs::run_all(commands, processors + 1)
+    jobs::run_all(commands, 2 * processors)
 }
 
 /// Builds the programs and the tests of the workspace.
