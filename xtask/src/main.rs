@@ -6,6 +6,7 @@ mod deny;
 mod dist;
 mod faults;
 mod fuzz;
+mod jobs;
 mod machine;
 mod miri;
 mod process;

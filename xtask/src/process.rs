@@ -31,9 +31,14 @@ pub fn root() -> PathBuf {
     manifest.parent().map(Path::to_path_buf).unwrap_or(manifest)
 }
 
+/// The directory of all builds.
+pub fn target_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// The directory of debug builds.
 pub fn debug_directory() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("debug")
+    target_directory().join("debug")
 }
 
 /// A cargo command in the root of the repository.
@@ -84,7 +89,7 @@ pub fn is_installed(name: &str) -> bool {
 }
 
 /// The command line with its environment variables, as typed in a shell.
-fn shown(command: &Command) -> String {
+pub fn shown(command: &Command) -> String {
     let quoted = |text: &std::ffi::OsStr| {
         let text = text.to_string_lossy();
         if text.contains(' ') { format!("\"{text}\"") } else { text.into_owned() }

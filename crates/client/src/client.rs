@@ -280,7 +280,6 @@ impl From<UnexpectedReply> for RetriesExhausted {
 }
 
 impl RetriesExhausted {
-    /// The error of a write.
     pub fn of_write(self, id: Id) -> Error {
         match self.last {
             AttemptError::Server(ServerError { code: Some(ErrorCode::IdExpired), message }) => {
@@ -291,7 +290,6 @@ impl RetriesExhausted {
         }
     }
 
-    /// The error of a read.
     pub fn of_read(self) -> Error {
         Self::certain(self.last)
     }

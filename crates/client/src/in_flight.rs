@@ -42,7 +42,6 @@ impl InFlight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts an attempt.
     pub fn start(self: &Arc<Self>, attempt: u32, command: Bytes) -> PendingAttempt {
         self.state().attempts.push((attempt, false));
         PendingAttempt { in_flight: Arc::clone(self), attempt, command, is_open: true }

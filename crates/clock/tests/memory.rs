@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "common/counting.rs"]
-mod counting;
+#[path = "../../../testing/testkit/counting_allocator.rs"]
+mod counting_allocator;
 
 use bloom_clock::{
     BloomClock, COUNTERS_MAX, Clock, ClockParams, DeltaDecoder, DeltaEncoder, Identity, Stamp, TickKey,
 };
-use counting::counted;
+use counting_allocator::counted;
 
 #[test]
 fn an_event_allocates_nothing() {

@@ -52,7 +52,6 @@ pub enum RecoveryEvent {
 /// The next action. A [`RecoveryEvent`] reports its result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryAction {
-    /// Read the decision of the attempt.
     ReadDecision(AttemptNumber),
     /// Check whether the branch is still prepared.
     CheckPrepared(Xid),

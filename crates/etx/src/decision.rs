@@ -46,7 +46,6 @@ pub struct Participant {
     pub connection: u64,
 }
 
-/// The result of a procedure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcedureResult {
     /// The procedure succeeded.

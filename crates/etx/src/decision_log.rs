@@ -70,7 +70,6 @@ impl<R: Registers> DecisionLog<R> {
         Self { registers, resources }
     }
 
-    /// The registers.
     pub fn registers(&self) -> &R {
         &self.registers
     }

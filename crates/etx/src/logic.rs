@@ -61,7 +61,6 @@ impl Branches {
         Self { attempt, resources, begun: BTreeMap::new() }
     }
 
-    /// The id of the request.
     pub fn request(&self) -> RequestId {
         self.attempt.request
     }

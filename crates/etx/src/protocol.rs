@@ -19,7 +19,6 @@ use crate::{AttemptId, AttemptNumber, CoordinatorId, DecisionLocation, RequestId
 /// A request, as the coordinator sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionRequest {
-    /// The id of the request.
     pub request: RequestId,
     /// Where its decisions are recorded.
     pub decision_location: DecisionLocation,
@@ -27,7 +26,6 @@ pub struct TransactionRequest {
     pub request_hash: u128,
 }
 
-/// The state of a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoordinatorState {
     transaction: TransactionRequest,
@@ -97,7 +95,6 @@ pub enum ExecutionResult {
     Done {
         /// The branches that it began.
         branches: Vec<Participant>,
-        /// The answer.
         answer: ProcedureResult,
     },
     /// It failed, and may succeed in another attempt: a deadlock, a lost connection, a timeout.
@@ -142,7 +139,6 @@ pub enum CoordinatorAction {
     RollBack(AttemptId),
     /// Commit a branch of any coordinator, and retry until it is committed: [`Event::Committed`].
     Commit(AttemptId, Participant),
-    /// Answer the client.
     Answer(ClientOutcome),
 }
 
@@ -165,7 +161,6 @@ impl CoordinatorAction {
     }
 }
 
-/// The outcome for the client.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClientOutcome {
     /// The answer to the request.
@@ -204,7 +199,6 @@ impl CoordinatorState {
         (state, actions)
     }
 
-    /// The id of this coordinator.
     pub fn coordinator(&self) -> CoordinatorId {
         self.coordinator
     }

@@ -61,7 +61,6 @@ impl DecisionLocation {
 /// One execution of an attempt by one coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId {
-    /// The request.
     pub request: RequestId,
     /// The attempt of the request.
     pub number: AttemptNumber,

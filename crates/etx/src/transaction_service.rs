@@ -84,7 +84,6 @@ pub struct InDoubtBranch {
     pub age: Option<Duration>,
     /// The recorded decision of its attempt; an error if it cannot be read.
     pub decision: Result<DecisionLookup, String>,
-    /// The status of its coordinator.
     pub coordinator_status: PeerStatus,
     /// Its locks, as far as the database reports them.
     pub locks: Vec<String>,

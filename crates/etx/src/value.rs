@@ -7,13 +7,11 @@ pub enum Value {
     Null,
     /// A boolean.
     Bool(bool),
-    /// An integer.
     Integer(i64),
     /// A floating-point number, which may be rounded.
     Float(f64),
     /// An exact decimal number, as the database formats it.
     Decimal(String),
-    /// A text.
     Text(String),
     /// A byte string.
     Bytes(Vec<u8>),

@@ -17,7 +17,6 @@ const PREFIX: &str = "etx1:";
 pub struct Xid {
     /// The cluster, which identifies our branches in a shared database.
     pub cluster: Cluster,
-    /// The request.
     pub request: RequestId,
     /// The attempt of the request.
     pub attempt: AttemptNumber,

@@ -13,7 +13,6 @@ pub(crate) const LANES: usize = 8;
 /// Bytes in a line: the cache line size of x86-64 and most ARM processors.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// One cache line.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct CacheLine(pub(crate) [AtomicU64; LANES]);

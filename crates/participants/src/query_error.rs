@@ -27,7 +27,6 @@ impl PollDeadline {
     }
 }
 
-/// An error of a query.
 #[derive(Debug)]
 pub struct QueryError {
     /// The error code of the database; empty if the database did not report the error.

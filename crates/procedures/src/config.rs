@@ -33,7 +33,6 @@ pub enum DeclaredParameter {
     Bounded(BoundedParameter),
 }
 
-/// A parameter with bounds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoundedParameter {

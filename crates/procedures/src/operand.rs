@@ -13,9 +13,7 @@ pub enum Operand {
     Column(usize, String),
     /// The row count of a step.
     Rows(usize),
-    /// A parameter.
     Parameter(String),
-    /// A literal value.
     Literal(Value),
 }
 
@@ -23,7 +21,6 @@ pub enum Operand {
 pub struct Scope<'a> {
     /// The steps so far.
     pub steps: &'a [String],
-    /// The parameters.
     pub parameters: &'a [String],
 }
 

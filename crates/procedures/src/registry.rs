@@ -24,7 +24,6 @@ pub struct Database {
     pub keeps_decisions: bool,
 }
 
-/// An error in a declaration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("procedure {procedure:?}: {why}")]
 pub struct DeclarationError {

@@ -1,63 +1,19 @@
 //! The memory of a parser is bounded by the bytes received, not by the lengths announced.
 
-#![allow(unsafe_code, reason = "only an allocator can count what is allocated")]
+#[path = "../../../testing/testkit/counting_allocator.rs"]
+mod counting_allocator;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use counting_allocator::counted;
 use jeton_resp::reply_parser::{self, Value};
 use jeton_resp::request_parser::{self, Args};
 use proptest::prelude::*;
-
-thread_local! {
-    /// Bytes allocated by this thread, now and at the peak. Per thread, because tests run in parallel.
-    static ALLOCATED: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
-}
-
-struct Counting;
-
-fn count(bytes: isize) {
-    // Fails only while the thread is being destroyed.
-    let _ = ALLOCATED.try_with(|allocated| {
-        let (now, peak) = allocated.get();
-        allocated.set((now + bytes, peak.max(now + bytes)));
-    });
-}
-
-// SAFETY: every call is forwarded unchanged to the system allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller upholds the contract for `layout`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller upholds the contract for `pointer` and `layout`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Peak allocation of `work`, relative to the allocation before it.
-fn peak<T>(work: impl FnOnce() -> T) -> usize {
-    let before = ALLOCATED.get().0;
-    ALLOCATED.set((before, before));
-    let result = work();
-    let peak = ALLOCATED.get().1 - before;
-    drop(result);
-    usize::try_from(peak).expect("the peak is at least the allocation before")
-}
 
 /// Bytes that a parser may allocate for any input.
 const BASE: usize = 16 << 10;
 
 /// Parses all requests and drops each at once, as a server does.
 fn parse_requests(input: &[u8]) -> usize {
-    peak(|| {
+    let (_, peak) = counted(|| {
         let mut parser = request_parser::Parser::new(request_parser::Limits::default());
         let (mut args, mut at) = (Args::default(), 0);
         while let Ok(request_parser::Progress::Command { consumed, .. }) =
@@ -65,19 +21,19 @@ fn parse_requests(input: &[u8]) -> usize {
         {
             at += consumed;
         }
-        (parser, args)
-    })
+    });
+    peak
 }
 
 fn parse_replies(input: &[u8]) -> usize {
-    peak(|| {
+    let (_, peak) = counted(|| {
         let mut parser = reply_parser::Parser::new(reply_parser::Limits::default());
         let mut at = 0;
         while let Ok(reply_parser::Progress::Value { consumed, .. }) = parser.next(&input[at..]) {
             at += consumed;
         }
-        parser
-    })
+    });
+    peak
 }
 
 /// Panics if a parser allocates more for an input than `requests` or `replies` allows.

@@ -121,7 +121,6 @@ pub struct ConnectionPool {
 }
 
 impl ConnectionPool {
-    /// Opens the connections.
     pub fn open(address: SocketAddr, protocol: Arc<dyn Protocol>, connections: usize) -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;

@@ -150,7 +150,6 @@ impl Recipe {
 /// A running PostgreSQL.
 pub struct Postgres(jeton_testbed::Postgres);
 
-/// Its version.
 pub fn version() -> String {
     jeton_testbed::postgres_version()
 }

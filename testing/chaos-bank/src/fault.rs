@@ -7,7 +7,6 @@ use crate::fault_plan::{FaultAction, PlannedFault};
 use crate::fault_points;
 use jeton_testkit::Rng;
 
-/// A fault.
 #[derive(Debug)]
 pub enum Fault {
     /// Starts a server with these planned faults.

@@ -18,7 +18,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Counts a fault.
     pub fn count(&mut self, fault: impl Into<String>) {
         *self.faults.entry(fault.into()).or_default() += 1;
     }

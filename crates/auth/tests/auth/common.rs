@@ -26,7 +26,6 @@ pub fn everything(name: &str) -> Grant {
     Grant { tables: vec![rule("*", "read add admin")], ..Grant::new(name) }
 }
 
-/// A store with one token.
 pub fn store_with(grant: Grant) -> (TokenStore, Token) {
     let mut store = TokenStore::new();
     let token = store.add(grant, &random(1), NOW).unwrap();

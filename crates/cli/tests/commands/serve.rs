@@ -6,8 +6,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::program::command;
-use crate::server::{Server, TIMEOUT, folder, has, run_in};
+use crate::program::{TIMEOUT, command};
+use crate::server::{Server, folder, has, run_in};
 
 #[test]
 fn the_first_start_prints_commands_that_work() {

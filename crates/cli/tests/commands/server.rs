@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::program::{Run, command};
-
-/// Longest wait for a condition, also on a busy machine.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+use crate::program::{Run, TIMEOUT, command};
 
 /// A temporary directory.
 pub fn folder() -> TempDir {
@@ -177,15 +174,6 @@ impl Drop for Server {
 
 fn is_new(greeting: &[String]) -> bool {
     greeting.iter().any(|line| line.ends_with(" (new)"))
-}
-
-/// Waits until a condition is met.
-pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Asserts that a text contains all words.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::server::{Server, folder, has, run_in, until};
+use crate::program::until;
+use crate::server::{Server, folder, has, run_in};
 
 fn certificate(folder: &Path, name: &str) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");

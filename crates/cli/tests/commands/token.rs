@@ -1,7 +1,7 @@
 //! `jeton token`, and a server that uses the file.
 
-use crate::program::Run;
-use crate::server::{Server, folder, has, run_in, until};
+use crate::program::{Run, until};
+use crate::server::{Server, folder, has, run_in};
 
 fn secret(run: &Run) -> String {
     assert_eq!(run.code, Some(0), "{}", run.err);

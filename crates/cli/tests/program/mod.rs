@@ -1,6 +1,10 @@
 //! Runs the real binary and captures its output.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a condition, also on a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Output and exit code of a run.
 pub struct Run {
@@ -43,4 +47,13 @@ pub fn command(arguments: &[&str]) -> Command {
 /// Runs the binary to its end. Its output is a pipe, as in a script.
 pub fn jeton(arguments: &[&str]) -> Run {
     Run::of(&mut command(arguments))
+}
+
+/// Waits until a condition is met.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -2,16 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jeton_testbed::{self as testbed, Certificate};
+use anyhow::ensure;
+use jeton_testbed::{self as testbed, Certificate, Server, Signal};
 use tempfile::TempDir;
 
 use crate::bank::Bank;
 use crate::http_client::ask;
 use crate::program::{Run, command};
-use crate::until;
 
 /// Options of a cluster.
 pub struct Setup<'a> {
@@ -29,13 +29,13 @@ impl Default for Setup<'_> {
     }
 }
 
-/// The servers of a cluster. They are killed on drop.
+/// The servers of a cluster.
 pub struct Cluster {
     pub number: u32,
     pub addresses: Vec<String>,
     /// Addresses for HTTPS; empty without a certificate.
     encrypted: Vec<String>,
-    servers: Vec<Option<Child>>,
+    servers: Vec<Option<Server>>,
     folders: Vec<PathBuf>,
     folder: TempDir,
 }
@@ -158,20 +158,13 @@ impl Cluster {
 
     /// Starts the first server, which must fail. Returns its log.
     pub fn start_must_fail(&self) -> String {
-        let mut server = self.spawn(0);
-        let mut ended = None;
-        until("the server ends", || {
-            ended = server.try_wait().unwrap();
-            ended.is_some()
-        });
-        let said = fs::read_to_string(self.folders[0].join("log")).unwrap();
-        assert!(!ended.unwrap().success(), "{said}");
-        said
+        let ended = self.spawn(0).await_ready(|| anyhow::bail!("not yet")).unwrap_err().to_string();
+        assert!(ended.contains("ended with exit status: 1"), "{ended}");
+        self.logs().swap_remove(0)
     }
 
-    fn spawn(&self, server: usize) -> Child {
+    fn spawn(&self, server: usize) -> Server {
         let number = (server + 1).to_string();
-        let log = fs::File::create(self.folders[server].join("log")).unwrap();
         let mut command = command(&["serve", "--data", "data", "--shards", "1", "--segment-bytes", "4 MiB"]);
         if let Some(address) = self.encrypted.get(server) {
             let [certificate, key] = ["cert.pem", "key.pem"].map(|name| self.folder.path().join(name));
@@ -180,22 +173,21 @@ impl Cluster {
         command
             .args(["--resp", "127.0.0.1:0", "--http", &self.addresses[server], "--server-number", &number])
             .current_dir(&self.folders[server])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap()
+            .stdin(Stdio::null());
+        let log = self.folders[server].join("log");
+        // The log is that of the last start.
+        fs::write(&log, "").unwrap();
+        Server::start("a server", command, Signal::KILL, log).unwrap()
     }
 
     fn await_ready(&mut self, server: usize) {
-        let (address, log) = (self.addresses[server].clone(), self.folders[server].join("log"));
-        let child = self.servers[server].as_mut().unwrap();
-        until("a server accepts transactions", || {
-            let ended = child.try_wait().unwrap();
-            assert!(ended.is_none(), "the server ended: {}", fs::read_to_string(&log).unwrap());
-            let answer = ask(&address, "GET", "/v1/transactions", &[], "");
-            answer.is_some_and(|answer| answer.status == 200)
-        });
+        let address = &self.addresses[server];
+        let ready = || {
+            let answer = ask(address, "GET", "/v1/transactions", &[], "");
+            ensure!(answer.is_some_and(|answer| answer.status == 200), "it accepts no transactions");
+            Ok(())
+        };
+        self.servers[server].as_mut().unwrap().await_ready(ready).unwrap();
     }
 
     /// Address of the first server.
@@ -218,11 +210,8 @@ impl Cluster {
         self.await_ready(server);
     }
 
-    /// Kills a server.
     pub fn kill(&mut self, server: usize) {
-        let mut child = self.servers[server].take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        self.servers[server].take().unwrap().kill();
     }
 
     /// Runs a command of the binary against the first server.
@@ -241,7 +230,7 @@ impl Cluster {
 
     /// The log of each server.
     pub fn logs(&self) -> Vec<String> {
-        self.folders.iter().map(|folder| fs::read_to_string(folder.join("log")).unwrap()).collect()
+        self.folders.iter().map(|folder| fs::read_to_string(folder.join("log")).unwrap_or_default()).collect()
     }
 
     pub fn folder(&self) -> &Path {
@@ -251,14 +240,8 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        for child in self.servers.iter_mut().flatten() {
-            // It may have ended.
-            let _gone = child.kill();
-            let _gone = child.wait();
-        }
         if std::thread::panicking() {
-            for folder in &self.folders {
-                let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            for (folder, log) in self.folders.iter().zip(self.logs()) {
                 let lines: Vec<&str> = log.lines().collect();
                 eprintln!("--- {}\n{}", folder.display(), lines[lines.len().saturating_sub(30)..].join("\n"));
             }

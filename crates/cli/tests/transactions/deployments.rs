@@ -7,7 +7,7 @@ use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
 use crate::http_client::id;
 use crate::in_doubt::leave_behind;
-use crate::until;
+use crate::program::until;
 
 /// Two deployments with the same cluster number: the second would read the decisions of the first.
 pub fn a_second_deployment_of_the_same_number_is_refused(bank: &Bank) {

@@ -10,7 +10,7 @@ use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
 use crate::http_client::id;
 use crate::in_doubt::leave_behind;
-use crate::until;
+use crate::program::until;
 
 fn client(cluster: &Cluster) -> Transactions {
     let widen_after = Duration::from_millis(200);

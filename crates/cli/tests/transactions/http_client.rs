@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::TIMEOUT;
+use crate::program::TIMEOUT;
 
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]

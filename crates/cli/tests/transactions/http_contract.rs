@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
 use crate::http_client::{Answer, ask, id, post};
-use crate::until;
+use crate::program::until;
 
 fn transfer(cluster: &Cluster, id: &str, account: i64, amount: i64) -> Answer {
     let parameters = json!({"from": account, "to": account, "amount": amount}).to_string();

@@ -18,12 +18,9 @@ mod tls;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bank::Bank;
-
-/// Longest wait for a condition, also on a busy machine.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Scenario = fn(&Bank);
 
@@ -67,13 +64,4 @@ fn main() -> ExitCode {
         println!("{name} ... {verdict} ({} ms)", started.elapsed().as_millis());
     }
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Waits until a condition is met.
-pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -9,7 +9,7 @@ use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
 use crate::http_client::id;
 use crate::in_doubt::leave_behind_of;
-use crate::until;
+use crate::program::until;
 
 /// The status of the coordinator of the branches in doubt, as the first server reports it.
 fn coordinator_status(cluster: &Cluster) -> String {

@@ -28,7 +28,6 @@ impl Outcome {
     }
 }
 
-/// A parsed response.
 pub type ParsedResponse = Result<Outcome, AttemptError>;
 
 #[derive(Deserialize)]

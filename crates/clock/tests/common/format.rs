@@ -23,7 +23,6 @@ pub fn varints(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
     bytes
 }
 
-/// The stamp with these counters.
 pub fn stamp(generation: u64, counters: &[u32], params: &ClockParams) -> Stamp {
     let base = counters.iter().copied().min().expect("at least one counter");
     let above = counters.iter().map(|counter| u64::from(counter - base));

@@ -4,15 +4,15 @@
 //! The first byte of the input selects the parameters and the format of the rest. In a session, a byte with
 //! the length precedes each message.
 
-#[path = "../common/counting.rs"]
-mod counting;
+#[path = "../../../../testing/testkit/counting_allocator.rs"]
+mod counting_allocator;
 #[path = "../common/format.rs"]
 mod format;
 
 use bloom_clock::{
     BloomClock, Causality, Clock, ClockParams, DeltaDecoder, DeltaError, Identity, Stamp, TickKey,
 };
-use counting::counted;
+use counting_allocator::counted;
 use format::varints;
 
 /// Formats, in the two low bits of the first byte. 2 and 3 are unused.

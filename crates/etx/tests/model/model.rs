@@ -15,7 +15,6 @@ use crate::fault::{Faults, Mistake};
 use crate::properties::properties;
 use crate::state::{Effect, Part, PreparedBranch, RESOURCES, State, What};
 
-/// The model.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterModel {
     pub faults: Faults,

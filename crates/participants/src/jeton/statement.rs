@@ -3,7 +3,6 @@
 use jeton_etx::Value;
 use serde_json::json;
 
-/// A statement.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Statement {
     Add(Addition),

@@ -13,7 +13,6 @@ use tokio_postgres::types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked
 use super::decisions::uuid;
 use super::{numeric, time};
 
-/// A value as a parameter.
 #[derive(Debug)]
 pub struct Parameter<'a>(pub &'a Value);
 

@@ -17,7 +17,6 @@ use anyhow::Result;
 
 pub use fixture::{Engine, Fixture};
 
-/// A scenario on a fixture.
 pub type Scenario = for<'a> fn(&'a mut Fixture) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// Names scenarios after their functions.

@@ -8,6 +8,7 @@
 //! because their process is gone; [`FaultDisk::crash`] returns the disk that the next process finds.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +21,16 @@ pub struct FaultDisk {
     shared: Arc<Mutex<State>>,
     /// The boot of the machine that this handle belongs to.
     boot: u64,
+    hook: Option<Hook>,
+}
+
+#[derive(Clone)]
+struct Hook(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Hook")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +80,13 @@ impl Default for FaultDisk {
 impl FaultDisk {
     /// An empty disk without faults.
     pub fn new() -> Self {
-        Self { shared: Arc::default(), boot: 0 }
+        Self { shared: Arc::default(), boot: 0, hook: None }
+    }
+
+    /// The same disk. `hook` is called with the name of a file or folder before it is changed through this
+    /// handle, its clones and its files; it can block or panic.
+    pub fn with_hook(&self, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { hook: Some(Hook(Arc::new(hook))), ..self.clone() }
     }
 
     /// The power fails. What was not synced is lost or kept, by sectors and by names, as `random` decides.
@@ -96,7 +113,7 @@ impl FaultDisk {
         state.sweep();
         state.locked_by = None;
         state.faults = Faults { capacity: state.faults.capacity, ..Faults::default() };
-        Self { shared: Arc::clone(&self.shared), boot: state.boot }
+        Self { shared: Arc::clone(&self.shared), boot: state.boot, hook: None }
     }
 
     /// The number of changing operations so far: creates, writes, syncs, renames, removes.
@@ -181,7 +198,7 @@ impl FaultDisk {
             unsynced_names: state.unsynced_names.clone(),
             ..State::default()
         };
-        Self { shared: Arc::new(Mutex::new(copy)), boot: 0 }
+        Self { shared: Arc::new(Mutex::new(copy)), boot: 0, hook: None }
     }
 
     /// No panic leaves the state inconsistent.
@@ -197,7 +214,11 @@ impl FaultDisk {
         Ok(state)
     }
 
-    fn change(&self) -> io::Result<(MutexGuard<'_, State>, Power)> {
+    /// Begins a change of the file or folder with this name.
+    fn change(&self, name: &str) -> io::Result<(MutexGuard<'_, State>, Power)> {
+        if let Some(Hook(hook)) = &self.hook {
+            hook(name);
+        }
         let mut state = self.live()?;
         state.operations += 1;
         let now = state.operations;
@@ -287,7 +308,7 @@ impl Disk for FaultDisk {
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<FaultFile> {
-        let (mut state, power) = self.change()?;
+        let (mut state, power) = self.change(name)?;
         state.need_handle()?;
         state.need_space(bytes)?;
         let file = state.next_file;
@@ -295,14 +316,14 @@ impl Disk for FaultDisk {
         state.files.insert(file, Inode::zeros(bytes as usize));
         state.rename(vec![(name.to_owned(), Some(file))]);
         finish(power)?;
-        Ok(FaultFile { disk: self.clone(), file })
+        Ok(FaultFile { disk: self.clone(), file, name: name.to_owned() })
     }
 
     fn open(&self, name: &str) -> io::Result<FaultFile> {
         let state = self.live()?;
         state.need_handle()?;
         let file = *state.names.get(name).ok_or_else(|| missing(name))?;
-        Ok(FaultFile { disk: self.clone(), file })
+        Ok(FaultFile { disk: self.clone(), file, name: name.to_owned() })
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
@@ -312,14 +333,14 @@ impl Disk for FaultDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let (mut state, power) = self.change()?;
+        let (mut state, power) = self.change(from)?;
         let file = *state.names.get(from).ok_or_else(|| missing(from))?;
         state.rename(vec![(from.to_owned(), None), (to.to_owned(), Some(file))]);
         finish(power)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let (mut state, power) = self.change()?;
+        let (mut state, power) = self.change(name)?;
         if !state.names.contains_key(name) {
             return Err(missing(name));
         }
@@ -328,7 +349,7 @@ impl Disk for FaultDisk {
     }
 
     fn sync_names(&self, folder: &str) -> io::Result<()> {
-        let (mut state, power) = self.change()?;
+        let (mut state, power) = self.change(folder)?;
         finish(power)?;
         let (synced, rest) = std::mem::take(&mut state.unsynced_names)
             .into_iter()
@@ -347,6 +368,8 @@ impl Disk for FaultDisk {
 pub struct FaultFile {
     disk: FaultDisk,
     file: u64,
+    /// The name it was opened with.
+    name: String,
 }
 
 impl DiskFile for FaultFile {
@@ -364,7 +387,7 @@ impl DiskFile for FaultFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let (mut state, power) = self.disk.change()?;
+        let (mut state, power) = self.disk.change(&self.name)?;
         let len = state.files[&self.file].issued.len() as u64;
         state.need_space((offset + bytes.len() as u64).saturating_sub(len))?;
         if let Some(inode) = state.files.get_mut(&self.file) {
@@ -374,7 +397,7 @@ impl DiskFile for FaultFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let (mut state, power) = self.disk.change()?;
+        let (mut state, power) = self.disk.change(&self.name)?;
         if state.faults.no_syncs {
             return Err(io::Error::other("the disk could not write back"));
         }

@@ -7,7 +7,7 @@ use futures_executor::block_on;
 use jeton_wal::disk::{Disk, FaultDisk};
 use jeton_wal::{Blob, DurableAt, Error, Journal, Slot, Wal};
 
-use super::blocking_disk::{BlockingDisk, Gate};
+use super::gate::Gate;
 use super::harness::{append, log, one, options, read_all};
 
 /// Longer than anything that is awaited takes on a loaded machine.
@@ -126,7 +126,7 @@ fn close_retries_what_the_disk_refused() {
 fn concurrent_close_calls_wait_for_the_end() {
     let gate = Arc::new(Gate::default());
     let log_gate = Arc::clone(&gate);
-    let disk = BlockingDisk::new(FaultDisk::new(), move |_| log_gate.pass());
+    let disk = FaultDisk::new().with_hook(move |_| log_gate.pass());
     let wal = Arc::new(Wal::open(disk, options()).unwrap());
     gate.set_closed(true);
     let durable = begin(&wal, 1, b"in flight");

@@ -33,7 +33,6 @@ pub fn drive<D: Disk>(journal: &mut Journal<D>) -> Result<(), Fatal> {
     }
 }
 
-/// Flushes one frame.
 pub fn flush_one<D: Disk>(journal: &mut Journal<D>) -> Result<FrameNumber, Fatal> {
     let mut flush = journal.take_flush().expect("there is a frame to flush");
     flush.run();

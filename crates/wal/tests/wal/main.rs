@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 mod blobs;
-mod blocking_disk;
 mod close;
 mod crashes;
 mod damage;
 mod disk_errors;
+mod gate;
 mod harness;
 mod journal;
 mod lock;

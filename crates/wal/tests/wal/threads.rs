@@ -10,7 +10,7 @@ use futures_executor::block_on;
 use jeton_wal::disk::{Disk, FaultDisk};
 use jeton_wal::{Blob, Error, Wal};
 
-use super::blocking_disk::{BlockingDisk, Gate};
+use super::gate::Gate;
 use super::harness::{SEGMENT_BYTES, one, options};
 
 /// Longer than anything that is awaited takes on a loaded machine.
@@ -43,7 +43,7 @@ fn fill_segments<D: Disk>(wal: &Wal<D>) -> Result<(), Error> {
 fn log_continues_while_a_blob_is_written() {
     let gate = Arc::new(Gate::default());
     let blobs_gate = Arc::clone(&gate);
-    let disk = BlockingDisk::new(FaultDisk::new(), move |name| {
+    let disk = FaultDisk::new().with_hook(move |name| {
         if name.starts_with("rows") {
             blobs_gate.pass();
         }
@@ -64,7 +64,7 @@ fn log_continues_while_a_blob_is_written() {
 #[test]
 fn child_panics_in_a_thread() {
     let Ok(thread) = std::env::var(PANICKING) else { return };
-    let disk = BlockingDisk::new(FaultDisk::new(), move |_| {
+    let disk = FaultDisk::new().with_hook(move |_| {
         assert_ne!(std::thread::current().name(), Some(thread.as_str()), "injected");
     });
     let wal = Wal::open(disk, options()).unwrap();
