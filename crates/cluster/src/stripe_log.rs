@@ -51,8 +51,8 @@ const CLAIM_WRITES_MAX: u32 = 10;
 
 /// The log of a stripe in registers, in the term that began when it was opened.
 ///
-/// The stores of a node are caches. The log is trimmed when a [checkpoint](crate::Checkpoints) in the registers
-/// contains what a node with an empty directory needs.
+/// The stores of a node are caches. The log is trimmed when a [checkpoint](crate::Checkpoints) in the
+/// registers contains what a node with an empty directory needs.
 pub struct StripeLog<R> {
     registers: Arc<R>,
     deployment: Deployment,
