@@ -231,3 +231,30 @@ fn the_log_of_a_stripe_stays_short_under_load() {
     let next = self::node(registers, 2, empty());
     assert!(block_on(next.engine.get(cells[7].clone())).unwrap().is_some());
 }
+
+/// Proofs make the log longer, and change nothing of the stores.
+#[test]
+fn a_stripe_without_new_entries_uploads_nothing() {
+    let registers = MemoryRegisters::new();
+    let node = node(registers.clone(), 1, empty()).with_table();
+    let mut counted = Counted::new(&node);
+    counted.add(&node, 10);
+    let options = UploadOptions { log_bytes: u64::MAX, interval: Duration::ZERO };
+    let uploader = Uploader::start(node.engine.clone(), node.log.clone(), options).unwrap();
+    let uploads = || extent(&registers, LogId::manifest(STRIPE)).last;
+    while uploads() == Slot::ZERO || node.log.log_bytes() > 0 {
+        std::thread::yield_now();
+    }
+    while node.log.log_bytes() < 64 << 10 {
+        block_on(node.log.prove()).unwrap();
+    }
+    // Several checks of the uploader.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(uploads(), Slot(1));
+    counted.add(&node, 10);
+    while uploads() == Slot(1) {
+        std::thread::yield_now();
+    }
+    node.engine.close();
+    drop(uploader);
+}
