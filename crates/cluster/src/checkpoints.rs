@@ -8,8 +8,8 @@
 //! 5. The objects that the manifest does not list are deleted, except those of later terms.
 //!
 //! A node may be paused in any of them, and do it late. Names of objects are unique, so a late upload is
-//! garbage of an earlier term. A late manifest finds its slot taken, or it is a valid checkpoint: everything in
-//! it is durable in the log. Trims and deletions follow from a durable manifest, and later manifests need
+//! garbage of an earlier term. A late manifest finds its slot taken, or it is a valid checkpoint: everything
+//! in it is durable in the log. Trims and deletions follow from a durable manifest, and later manifests need
 //! neither what they trim nor what they delete.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +85,7 @@ impl<R: Registers> Checkpoints<R> {
         self.untrimmed.is_none()
     }
 
-    /// Stores a checkpoint. Then [`clean_up`](Self::clean_up) is due. Blocks. After an error it may be repeated.
+    /// Stores a checkpoint. Then [`clean_up`](Self::clean_up) is due. Blocks. May be repeated after an error.
     pub fn upload(&mut self) -> Result<(), CheckpointError> {
         self.uploaded_bytes = 0;
         let (target, bytes) = self.log.durable().state();
@@ -229,8 +229,8 @@ impl<R: Registers> Checkpoints<R> {
         Ok(())
     }
 
-    /// Trims the log, and deletes the objects that the manifest does not list. Blocks. After an error it may be
-    /// repeated.
+    /// Trims the log, and deletes the objects that the manifest does not list. Blocks. May be repeated after
+    /// an error.
     pub fn clean_up(&mut self) -> Result<(), CheckpointError> {
         let Some(bytes) = self.untrimmed else { return Ok(()) };
         let Some((version, Some(manifest))) = &self.base else { return Ok(()) };

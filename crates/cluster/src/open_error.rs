@@ -34,8 +34,8 @@ pub enum OpenError {
     Registers(#[from] RegisterError),
     #[error("the checkpoint of the stripe: {0}")]
     Checkpoint(#[from] CheckpointError),
-    /// The registers have lost frames: a standby without the latest transactions was promoted, or an old backup
-    /// was restored.
+    /// The registers have lost frames: a standby without the latest transactions was promoted, or an old
+    /// backup was restored.
     #[error(
         "{} was written from the frames up to slot {slot}, but the log, which ends at slot {end}, does not contain \
          them: the registers have lost frames. Remove the directory to accept that what they contained is lost",

@@ -1,5 +1,5 @@
-//! The directory of a stripe at the start of a node: it is kept if it is a cache of the present chain and is not
-//! behind the checkpoint, and replaced by the checkpoint otherwise.
+//! The directory of a stripe at the start of a node: it is kept if it is a cache of the present chain and is
+//! not behind the checkpoint, and replaced by the checkpoint otherwise.
 //!
 //! The blob `checkpoint` of the directory is a lower bound of what the stores contain, with the state of the
 //! chain at that time, so that the stores of another history are detected. While the directory is replaced

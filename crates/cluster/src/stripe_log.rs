@@ -54,8 +54,8 @@ const SUBSCRIBED_FRAMES_MAX: usize = 64;
 /// The log of a stripe in registers. It is opened by a follower, which only reads it, and written once the
 /// node has [claimed](Self::own) the stripe. A log that is deposed must be opened again.
 ///
-/// The stores of a node are caches. The log is trimmed when a [checkpoint](crate::Checkpoints) in the registers
-/// contains what a node with an empty directory needs.
+/// The stores of a node are caches. The log is trimmed when a [checkpoint](crate::Checkpoints) in the
+/// registers contains what a node with an empty directory needs.
 pub struct StripeLog<R> {
     registers: Arc<R>,
     deployment: Deployment,

@@ -17,7 +17,10 @@ pub enum OpenError {
     #[error("the tables of the registers are missing; create them with `create_schema`")]
     NoSchema,
     /// The tables were created by another version of the program.
-    #[error("the tables of the registers have version {found}, this program needs version {expected}")]
+    #[error(
+        "the tables of the registers have version {found}, this program needs version {expected}; `jeton init` \
+         upgrades those of an earlier version"
+    )]
     Version { found: i32, expected: i32 },
     /// The server may lose acknowledged transactions, or is read-only.
     #[error("this server cannot store registers: {0}")]

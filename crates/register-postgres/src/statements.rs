@@ -21,8 +21,8 @@ macro_rules! follows {
     };
 }
 
-/// Writes the registers that are empty and may follow, and returns their keys. In key order, so that concurrent statements
-/// do not deadlock; of writes with the same key the first.
+/// Writes the registers that are empty and may follow, and returns their keys. In key order, so that
+/// concurrent statements do not deadlock; of writes with the same key the first.
 ///
 /// It waits for an uncommitted write of the same register. It does not see marks that are committed after it
 /// began, so [`MARKED`] follows.

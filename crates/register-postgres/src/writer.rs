@@ -18,8 +18,8 @@ use crate::options::Options;
 const GROUP_WRITES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-/// How often a group is repeated: because of a conflict with another transaction, because of writes to a dense
-/// log that follow one another, or because of a register that was neither empty nor found, which only a
+/// How often a group is repeated: because of a conflict with another transaction, because of writes to a
+/// dense log that follow one another, or because of a register that was neither empty nor found, which only a
 /// manual deletion of rows can cause.
 const ROUNDS_MAX: usize = 64;
 
