@@ -77,7 +77,8 @@ impl Options {
         self.share_of_memory(4).clamp(64 << 10, jeton_core::limits::SESSION_BYTES_MAX)
     }
 
-    /// Maximum bytes of the prepared branches of a partition: with those of all others a 16th of `memory_max`.
+    /// Maximum bytes of the prepared branches of a partition: with those of all others a 16th of
+    /// `memory_max`.
     pub(crate) fn prepared_bytes_max(&self) -> usize {
         self.share_of_memory(16).clamp(16 << 10, jeton_core::limits::PREPARED_BYTES_MAX)
     }

@@ -98,7 +98,7 @@ fn incomplete_heads_are_charged() {
 
 #[test]
 fn a_batch_is_charged_for_one_part_of_it() {
-    let server = TestServer::with_options(|options| options.client_memory_max = 16 << 20);
+    let server = TestServer::with_options(|options| options.client_memory_max = 12 << 20);
     let item = |at: usize| json!({"table": "default", "row": format!("r{at}"), "delta": 1, "id": uuid()});
     let batch = |number| json!({"operations": (0..number).map(item).collect::<Vec<_>>()});
     let mut client = server.client();
