@@ -6,7 +6,7 @@ use jeton_testkit::Rng;
 use crate::good_client::{millis, uuid7};
 use crate::runner::Payload;
 use crate::runner::Style::{self, Abandon, Drip, Hold, Read, Unread};
-use crate::target::{BIG_ROWS, Target};
+use crate::target::Target;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -31,6 +31,7 @@ pub struct Attack {
 
 const ALL: &[&str] = &["none", "reader", "adder", "admin"];
 const READERS: &[&str] = &["reader", "admin"];
+const SCANNERS: &[&str] = &["scanner"];
 const ADDERS: &[&str] = &["adder", "admin"];
 const ADMIN: &[&str] = &["admin"];
 
@@ -55,15 +56,15 @@ const fn http(
 }
 
 pub const ATTACKS: &[Attack] = &[
-    resp(("SCAN with the longest pattern", "F5"), READERS, (6, 3, Read), |_, token, rng| {
+    resp(("SCAN with the longest pattern", "F5"), SCANNERS, (6, 3, Read), |_, token, rng| {
         let pattern = format!("*[{}]", "a-".repeat(rng.index(2047)));
         commands(token, (0..20).map(|_| words(&["SCAN", "0", "MATCH", &pattern, "COUNT", "4000"])))
     }),
-    resp(("SCAN with a pattern of 512 KiB", "F5"), READERS, (4, 3, Read), |_, token, _| {
+    resp(("SCAN with a pattern of 512 KiB", "F5"), SCANNERS, (4, 3, Read), |_, token, _| {
         let pattern = format!("*[{}]", "a".repeat(500 << 10));
         commands(token, (0..4).map(|_| words(&["SCAN", "0", "MATCH", &pattern, "COUNT", "4000"])))
     }),
-    resp(("SCAN cursors abandoned", "sibling of F5"), READERS, (5, 20, Abandon), |_, token, _| {
+    resp(("SCAN cursors abandoned", "sibling of F5"), SCANNERS, (5, 20, Abandon), |_, token, _| {
         commands(token, (0..50).map(|_| words(&["SCAN", "0", "COUNT", "10"])))
     }),
     resp(("HTTP to the port of RESP", "F1"), ALL, (3, 10, Read), |target, token, rng| {
@@ -89,10 +90,9 @@ pub const ATTACKS: &[Attack] = &[
         all.extend(vec!["GET"; 1_000]);
         commands(token, (0..50).map(|_| words(&all)))
     }),
-    resp(("EXEC of large MGETs, not read", "F6"), READERS, (8, 200, Hold), |_, token, _| {
-        let keys: Vec<String> = (0..4095).map(|at| format!("att/big{:04}", at % BIG_ROWS)).collect();
+    resp(("EXEC of large MGETs, not read", "F6"), READERS, (8, 200, Hold), |_, token, rng| {
         let mut get = vec!["MGET"];
-        get.extend(keys.iter().take(400).map(String::as_str));
+        get.extend(vec!["att/{t}big"; [100, 1000, 4095][rng.index(3)]]);
         commands(token, [words(&["MULTI"]), words(&get), words(&["EXEC"])])
     }),
     resp(("large MGETs, not read", "F6"), READERS, (8, 50, Unread), |_, token, _| {

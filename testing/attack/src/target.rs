@@ -13,8 +13,9 @@ use jeton_testbed::{Server, Signal, bound_command, free_address};
 
 use crate::cgroup::Cgroup;
 
-/// Tokens: name, pattern of tables, rights. Attackers have the first three or none.
-const TOKENS: [(&str, &str, &[&str]); 5] = [
+/// Tokens: name, pattern of tables, rights. Attackers have the first four or none.
+const TOKENS: [(&str, &str, &[&str]); 6] = [
+    ("scanner", "default", &["read"]),
     ("reader", "att*", &["read"]),
     ("adder", "att*", &["add"]),
     ("admin", "att*", &["read", "add", "admin"]),
@@ -23,7 +24,7 @@ const TOKENS: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// Rows with values of 64,000 bytes that attackers may read.
-pub const BIG_ROWS: usize = 1000;
+const BIG_ROWS: usize = 1000;
 
 /// Value of the counter that no attacker may change or read.
 const GUARDED: i64 = 1_000;
@@ -99,11 +100,12 @@ impl Target {
         }
         let mut owner = self.client("owner")?;
         owner.ask(&[b"INCRBY", b"guard/x", GUARDED.to_string().as_bytes()])?;
+        owner.ask_until_done(&[b"SET", b"att/{t}big", &[b'x'; 64_000]])?;
         for row in 0..BIG_ROWS {
             owner.ask_until_done(&[b"SET", format!("att/big{row:04}").as_bytes(), &[b'x'; 64_000]])?;
         }
         for row in 0..20_000 {
-            owner.ask_until_done(&[b"INCR", format!("att/small{row}").as_bytes()])?;
+            owner.ask_until_done(&[b"INCR", format!("small{row}").as_bytes()])?;
         }
         Ok(())
     }
