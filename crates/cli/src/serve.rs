@@ -1,5 +1,6 @@
 //! `jeton serve`: runs a server.
 
+mod allocator;
 mod banner;
 mod logging;
 
@@ -23,6 +24,8 @@ pub struct Serve {
 
 impl Serve {
     pub fn run(self) -> Result<()> {
+        // Before any thread starts.
+        allocator::return_freed_memory();
         let config = Config::load(&self.flags)?;
         logging::init(&config.settings);
         let (limit, needed) = (open_file_limit::raise(), open_file_limit::needed(&config.settings));

@@ -18,11 +18,12 @@ use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{PREPARED_BYTES_MAX, PREPARED_MAX};
 use crate::value::Value;
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PreparedBranches {
     branches: BTreeMap<BranchName, PreparedBranch>,
     escrows: HashMap<Cell, Escrow>,
     bytes: usize,
+    bytes_max: usize,
     /// Branches whose stored row is out of date.
     changed: BTreeSet<BranchName>,
     /// Number of rows that are not restored yet.
@@ -98,6 +99,19 @@ impl Escrow {
     }
 }
 
+impl Default for PreparedBranches {
+    fn default() -> Self {
+        Self {
+            branches: BTreeMap::new(),
+            escrows: HashMap::new(),
+            bytes: 0,
+            bytes_max: PREPARED_BYTES_MAX,
+            changed: BTreeSet::new(),
+            missing: 0,
+        }
+    }
+}
+
 impl PreparedBranches {
     pub fn len(&self) -> usize {
         self.branches.len()
@@ -120,9 +134,15 @@ impl PreparedBranches {
         self.escrows.get(cell)
     }
 
+    /// Limits the bytes of all prepared branches. A single branch may have more.
+    pub fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+    }
+
     /// Whether the limits allow one more branch.
     pub(crate) fn has_room(&self, branch: &Branch) -> bool {
-        self.branches.len() < PREPARED_MAX && self.bytes + branch.size_max() <= PREPARED_BYTES_MAX
+        let fits = self.is_empty() || self.bytes + branch.size_max() <= self.bytes_max;
+        self.branches.len() < PREPARED_MAX && fits
     }
 
     pub(crate) fn insert(&mut self, prepared: PreparedBranch) {

@@ -38,7 +38,7 @@ pub const BRANCH_NAME_BYTES_MAX: usize = 200;
 /// Maximum number of additions in a branch, over all partitions.
 pub const ADDITIONS_MAX: usize = 256;
 
-/// Maximum number and maximum total bytes of prepared branches in a partition.
+/// Maximum number of prepared branches in a partition, and the default of their maximum total bytes.
 pub const PREPARED_MAX: usize = 1024;
 pub const PREPARED_BYTES_MAX: usize = 4 << 20;
 

@@ -8,17 +8,32 @@ const UNKNOWN: usize = 1 << 30;
 
 const MIB: usize = 1 << 20;
 
+/// What a store needs whatever its size: recent ids, buffers of the log and of checkpoints, code.
+const FIXED: usize = 192 * MIB;
+
 /// This fraction of the memory that this process may use, in whole MiB: of the machine's, or of the lowest
 /// limit of its cgroups.
 pub fn memory_fraction(fraction: usize) -> usize {
-    let read = |path: &Path| fs::read_to_string(path).ok();
-    let available = cgroup_limits(&read).chain(machine(&read)).min().unwrap_or(UNKNOWN);
-    (available / fraction / MIB).max(1) * MIB
+    whole_mib(available() / fraction)
 }
 
-/// Caches, memtables and sessions need the other half.
+fn available() -> usize {
+    let read = |path: &Path| fs::read_to_string(path).ok();
+    cgroup_limits(&read).chain(machine(&read)).min().unwrap_or(UNKNOWN)
+}
+
+fn whole_mib(bytes: usize) -> usize {
+    (bytes / MIB).max(1) * MIB
+}
+
+/// Clients, caches and sessions need the other half.
 pub(crate) fn default_memory_max() -> usize {
-    memory_fraction(2)
+    half_besides_fixed(available())
+}
+
+/// Half of what is left after the fixed part, which is at most half of all.
+fn half_besides_fixed(available: usize) -> usize {
+    whole_mib((available - FIXED.min(available / 2)) / 2)
 }
 
 /// The default of a cache of at most `max` bytes: less on machines with less than 16 times of it.
@@ -89,5 +104,7 @@ mod tests {
             assert_eq!(limits(&files), expected, "{files:?}");
         }
         assert!(default_memory_max() >= MIB);
+        let halves = [0, 256 * MIB, 512 * MIB, 16 << 30].map(half_besides_fixed);
+        assert_eq!(halves, [MIB, 64 * MIB, 160 * MIB, (8 << 30) - 96 * MIB]);
     }
 }

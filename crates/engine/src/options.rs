@@ -74,8 +74,18 @@ impl Default for Options {
 impl Options {
     /// Maximum bytes of the sessions of a partition: with those of all others a quarter of `memory_max`.
     pub(crate) fn session_bytes_max(&self) -> usize {
-        let share = self.memory_max / 4 / usize::from(jeton_core::limits::PARTITIONS);
-        share.clamp(1 << 20, jeton_core::limits::SESSION_BYTES_MAX)
+        self.share_of_memory(4).clamp(64 << 10, jeton_core::limits::SESSION_BYTES_MAX)
+    }
+
+    /// Maximum bytes of the prepared branches of a partition: with those of all others a 16th of
+    /// `memory_max`.
+    pub(crate) fn prepared_bytes_max(&self) -> usize {
+        self.share_of_memory(16).clamp(16 << 10, jeton_core::limits::PREPARED_BYTES_MAX)
+    }
+
+    /// The part of a partition in this fraction of `memory_max`.
+    fn share_of_memory(&self, fraction: usize) -> usize {
+        self.memory_max / fraction / usize::from(jeton_core::limits::PARTITIONS)
     }
 
     pub fn check(&self) -> Result<(), String> {

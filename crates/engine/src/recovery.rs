@@ -318,7 +318,10 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
             options.partitions.contains(&id) && usize::from(id) % options.shards == number
         };
         let mut owned: Vec<Partition> = partitions.extract_if(.., of_shard).collect();
-        owned.iter_mut().for_each(|partition| partition.sessions().limit(options.session_bytes_max()));
+        for partition in &mut owned {
+            partition.sessions().limit(options.session_bytes_max());
+            partition.branches().limit(options.prepared_bytes_max());
+        }
         shards.push(Shard::new(secret, owned, stores.clone(), cache, entry));
     }
     // The next slot of each partition.

@@ -6,7 +6,7 @@ use jeton_testkit::Rng;
 use crate::good_client::{millis, uuid7};
 use crate::runner::Payload;
 use crate::runner::Style::{self, Abandon, Drip, Hold, Read, Unread};
-use crate::target::{BIG_ROWS, Target};
+use crate::target::Target;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -31,6 +31,7 @@ pub struct Attack {
 
 const ALL: &[&str] = &["none", "reader", "adder", "admin"];
 const READERS: &[&str] = &["reader", "admin"];
+const SCANNERS: &[&str] = &["scanner"];
 const ADDERS: &[&str] = &["adder", "admin"];
 const ADMIN: &[&str] = &["admin"];
 
@@ -55,15 +56,15 @@ const fn http(
 }
 
 pub const ATTACKS: &[Attack] = &[
-    resp(("SCAN with the longest pattern", "F5"), READERS, (6, 3, Read), |_, token, rng| {
+    resp(("SCAN with the longest pattern", "F5"), SCANNERS, (6, 3, Read), |_, token, rng| {
         let pattern = format!("*[{}]", "a-".repeat(rng.index(2047)));
         commands(token, (0..20).map(|_| words(&["SCAN", "0", "MATCH", &pattern, "COUNT", "4000"])))
     }),
-    resp(("SCAN with a pattern of 512 KiB", "F5"), READERS, (4, 3, Read), |_, token, _| {
+    resp(("SCAN with a pattern of 512 KiB", "F5"), SCANNERS, (4, 3, Read), |_, token, _| {
         let pattern = format!("*[{}]", "a".repeat(500 << 10));
         commands(token, (0..4).map(|_| words(&["SCAN", "0", "MATCH", &pattern, "COUNT", "4000"])))
     }),
-    resp(("SCAN cursors abandoned", "sibling of F5"), READERS, (5, 20, Abandon), |_, token, _| {
+    resp(("SCAN cursors abandoned", "sibling of F5"), SCANNERS, (5, 20, Abandon), |_, token, _| {
         commands(token, (0..50).map(|_| words(&["SCAN", "0", "COUNT", "10"])))
     }),
     resp(("HTTP to the port of RESP", "F1"), ALL, (3, 10, Read), |target, token, rng| {
@@ -89,10 +90,9 @@ pub const ATTACKS: &[Attack] = &[
         all.extend(vec!["GET"; 1_000]);
         commands(token, (0..50).map(|_| words(&all)))
     }),
-    resp(("EXEC of large MGETs, not read", "F6"), READERS, (8, 200, Hold), |_, token, _| {
-        let keys: Vec<String> = (0..4095).map(|at| format!("att/big{:04}", at % BIG_ROWS)).collect();
+    resp(("EXEC of large MGETs, not read", "F6"), READERS, (8, 200, Hold), |_, token, rng| {
         let mut get = vec!["MGET"];
-        get.extend(keys.iter().take(400).map(String::as_str));
+        get.extend(vec!["att/{t}big"; [100, 1000, 4095][rng.index(3)]]);
         commands(token, [words(&["MULTI"]), words(&get), words(&["EXEC"])])
     }),
     resp(("large MGETs, not read", "F6"), READERS, (8, 50, Unread), |_, token, _| {
@@ -207,6 +207,57 @@ pub const ATTACKS: &[Attack] = &[
         });
         let body = format!("{{\"operations\":[{}]}}", items.collect::<Vec<_>>().join(","));
         plain(target.request("POST", "/v1/batch", token, JSON, body.as_bytes())).counted(10_000)
+    }),
+    http(
+        ("lists of millions of small items", "sibling of F4"),
+        ADDERS,
+        (6, 20, Read),
+        |target, token, rng| {
+            let (method, path, member, item) = [
+                ("POST", "/v1/batch", "operations", "1"),
+                ("POST", "/v1/tables/att/operations", "changes", "{}"),
+                ("PUT", "/v1/branches/attack-list", "operations", "{}"),
+                ("PUT", "/v1/tables/att1", "formats", "\"\""),
+                ("POST", "/v1/transactions/x", "a", "{\"a\":1}"),
+            ][rng.index(5)];
+            let items = vec![item; (7 << 20) / (item.len() + 1)].join(",");
+            let body = format!("{{\"{member}\":[{items}]}}");
+            let headers = format!("{JSON}Idempotency-Key: \"{}\"\r\n", uuid7(rng));
+            plain(target.request(method, path, token, &headers, body.as_bytes()))
+        },
+    ),
+    http(("errors that quote 7 MiB", "sibling of F4"), ADDERS, (6, 20, Unread), |target, token, rng| {
+        let long = "\u{7f}".repeat(7 << 20);
+        let line = format!("{{\"{long}\":1}}\n");
+        let item = format!("{{\"operations\":[{{\"row\":\"{long}\",\"table\":\"{long}\"}}]}}");
+        let (path, kind, body) = [
+            ("/v1/tables/att/import", "application/x-ndjson", line.as_str()),
+            ("/v1/batch", "application/json", item.as_str()),
+            ("/v1/tables/att/operations", "application/json", line.as_str()),
+        ][rng.index(3)];
+        plain(target.request("POST", path, token, &format!("Content-Type: {kind}\r\n"), body.as_bytes()))
+    }),
+    http(("branches of 256 long rows, abandoned", "quota"), ADDERS, (6, 10, Read), |target, token, rng| {
+        let requests = (0..10).map(|_| {
+            let additions = (0..256).map(|_| {
+                let row = rng.next_u64();
+                format!("{{\"table\":\"att\",\"row\":\"{row:01000x}\",\"delta\":1}}")
+            });
+            let body = format!("{{\"operations\":[{}]}}", additions.collect::<Vec<_>>().join(","));
+            let path = format!("/v1/branches/attack-{:016x}", rng.next_u64());
+            target.request("PUT", &path, token, JSON, body.as_bytes())
+        });
+        plain(requests.collect::<Vec<_>>().concat()).counted(10)
+    }),
+    http(("sessions with large results", "sibling of F18"), ADDERS, (6, 4, Read), |target, token, rng| {
+        let (client, epoch, row) = (rng.next_u64(), millis(), rng.next_u64());
+        let changes = format!("{{\"row\":\"l{row:x}\",\"delta\":1}},").repeat(256);
+        let requests = (1..100).map(|at| {
+            let id = format!("sequenced:{client:x}/{epoch}/{at}");
+            let body = format!("{{\"id\":\"{id}\",\"changes\":[{}]}}", changes.trim_end_matches(','));
+            target.request("POST", "/v1/tables/att/operations", token, JSON, body.as_bytes())
+        });
+        plain(requests.collect::<Vec<_>>().concat()).counted(99)
     }),
     http(("10,000 CloudEvents", "memory"), ADDERS, (6, 30, Read), |target, token, rng| {
         let events = (0..10_000).map(|at| {

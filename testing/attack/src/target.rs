@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use jeton_resp::command;
@@ -13,8 +13,9 @@ use jeton_testbed::{Server, Signal, bound_command, free_address};
 
 use crate::cgroup::Cgroup;
 
-/// Tokens: name, pattern of tables, rights. Attackers have the first three or none.
-const TOKENS: [(&str, &str, &[&str]); 5] = [
+/// Tokens: name, pattern of tables, rights. Attackers have the first four or none.
+const TOKENS: [(&str, &str, &[&str]); 6] = [
+    ("scanner", "default", &["read"]),
     ("reader", "att*", &["read"]),
     ("adder", "att*", &["add"]),
     ("admin", "att*", &["read", "add", "admin"]),
@@ -23,10 +24,13 @@ const TOKENS: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// Rows with values of 64,000 bytes that attackers may read.
-pub const BIG_ROWS: usize = 1000;
+const BIG_ROWS: usize = 1000;
 
 /// Value of the counter that no attacker may change or read.
 const GUARDED: i64 = 1_000;
+
+/// How long the first rows may be refused as busy.
+const BUSY_MAX: Duration = Duration::from_secs(60);
 
 pub struct Target {
     pub resp: SocketAddr,
@@ -96,11 +100,12 @@ impl Target {
         }
         let mut owner = self.client("owner")?;
         owner.ask(&[b"INCRBY", b"guard/x", GUARDED.to_string().as_bytes()])?;
+        owner.ask_until_done(&[b"SET", b"att/{t}big", &[b'x'; 64_000]])?;
         for row in 0..BIG_ROWS {
-            owner.ask(&[b"SET", format!("att/big{row:04}").as_bytes(), &[b'x'; 64_000]])?;
+            owner.ask_until_done(&[b"SET", format!("att/big{row:04}").as_bytes(), &[b'x'; 64_000]])?;
         }
         for row in 0..20_000 {
-            owner.ask(&[b"INCR", format!("att/small{row}").as_bytes()])?;
+            owner.ask_until_done(&[b"INCR", format!("small{row}").as_bytes()])?;
         }
         Ok(())
     }
@@ -188,6 +193,19 @@ impl Client {
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, parser: Parser::new(Limits::default()), input: Vec::new() })
+    }
+
+    /// As [`ask`](Self::ask), again while the server is busy: it is when the disk of the machine is.
+    fn ask_until_done(&mut self, words: &[&[u8]]) -> Result<Value> {
+        let begun = Instant::now();
+        loop {
+            match self.ask(words) {
+                Err(busy) if busy.to_string().starts_with("BUSY") && begun.elapsed() < BUSY_MAX => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                done => return done,
+            }
+        }
     }
 
     /// The reply to a command. An error reply is an error.

@@ -108,7 +108,7 @@ settings! {
         default_table: String = &service().default_table, "NAME", "Table of keys without a table name";
         shards: usize = engine().shards, "N", "Number of shards; the default is half the processors";
         memory_max: Size = Size(engine().memory_max as u64).show(), "SIZE",
-            "Memory for the filters of all tables; the default is half of the memory of the machine or its cgroup";
+            "Memory for the filters of all tables; half of the memory of the machine or cgroup beyond 192 MiB";
         queue_max: usize = engine().queue_max, "N",
             "Queue length of a shard; further requests are rejected as busy";
         cache_bytes: Size = Size(engine().cache_bytes as u64).show(), "SIZE",

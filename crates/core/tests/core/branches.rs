@@ -217,6 +217,24 @@ fn prepared_branches_are_limited() {
 }
 
 #[test]
+fn prepared_branches_are_limited_in_bytes() {
+    let mut world = world();
+    let two = |of: &str| branch(of, &[adding(counter(0), 1), adding(counter(1), 1)]);
+    world.partition(&counter(0)).branches().limit(two("a").size_max() * 2 - 1);
+    assert_fresh(&prepare(&mut world, &two("a")));
+    let refused = prepare(&mut world, &two("b"));
+    assert!(matches!(refused, BranchVerdict::Rejected(Rejection::Capacity { .. })), "{refused:?}");
+    assert_fresh(&prepare(&mut world, &branch("c", &[adding(counter(0), 1)])));
+    assert_fresh(&finish(&mut world, "a", Abort));
+    assert_fresh(&finish(&mut world, "c", Abort));
+    // A branch of any size can be prepared alone.
+    world.partition(&counter(0)).branches().limit(1);
+    assert_fresh(&prepare(&mut world, &two("b")));
+    let refused = prepare(&mut world, &branch("d", &[adding(counter(0), 1)]));
+    assert!(matches!(refused, BranchVerdict::Rejected(Rejection::Capacity { .. })), "{refused:?}");
+}
+
+#[test]
 fn branch_encoding_is_stable() {
     let cell = Cell::from_bytes(&[0, 3, 0, 0, 0, 1, b'a', 0, 0]).unwrap();
     let addition = Addition { min: Some(0), ..adding(cell, -2) };

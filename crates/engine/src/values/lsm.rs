@@ -21,6 +21,7 @@ use super::ttl_filter::ExpiryHorizon;
 use super::version_edit::VersionEdits;
 use super::version_pointer::VersionPointer;
 use super::{CellKeys, Rows, Values, ValuesError};
+use crate::memory_limit;
 
 /// Readers need the latest version only, no snapshot: a compaction may drop any other.
 const LATEST: SeqNo = SeqNo::MAX;
@@ -34,7 +35,7 @@ pub struct LsmOptions {
 
 impl Default for LsmOptions {
     fn default() -> Self {
-        Self { block_cache_bytes: 32 << 20, open_files_max: 128 }
+        Self { block_cache_bytes: memory_limit::default_cache(32 << 20) as u64, open_files_max: 128 }
     }
 }
 

@@ -36,7 +36,8 @@ const STATE_UNKNOWN: &str =
 pub struct BranchBody {
     /// Up to 256 additions in any tables, with `table` and without `id`. Bounds apply to the counter after
     /// the whole branch.
-    pub operations: Vec<ChangeBody>,
+    #[schema(value_type = Vec<ChangeBody>)]
+    pub operations: json::List<ChangeBody, ADDITIONS_MAX>,
 }
 
 /// The state of a branch.
@@ -84,11 +85,9 @@ pub async fn put(mut request: RequestContext) -> HttpResult {
     let (text, name) = named(&request)?;
     request.no_key()?;
     let body: BranchBody = request.json().await?;
-    if body.operations.len() > ADDITIONS_MAX {
-        return Err(BranchError::TooMany.into());
-    }
-    request.spend(body.operations.len().max(1))?;
-    let steps = body.operations.into_iter().enumerate();
+    let operations = body.operations.all().map_err(|_| BranchError::TooMany)?;
+    request.spend(operations.len().max(1))?;
+    let steps = operations.into_iter().enumerate();
     let additions = steps.map(|(at, step)| {
         addition(&request, step).map_err(|problem| problem.at(&format!("operations[{at}]")))
     });

@@ -10,6 +10,10 @@ use tokio::task::JoinSet;
 /// Bytes of a body from which on a request runs on the bulk runtime.
 pub const BULK_BYTES: u64 = 64 << 10;
 
+/// Priority of the threads, as in `nice`: requests of ordinary size go first.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
 pub struct BulkRuntime(Option<Runtime>);
 
 impl BulkRuntime {
@@ -18,6 +22,10 @@ impl BulkRuntime {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
         let mut runtime = Builder::new_multi_thread();
         runtime.worker_threads(threads).thread_name("jeton-bulk").enable_all();
+        #[cfg(target_os = "linux")]
+        runtime.on_thread_start(|| {
+            let _unchanged_on_error = rustix::process::setpriority_process(None, NICE);
+        });
         Ok(Self(Some(runtime.build()?)))
     }
 

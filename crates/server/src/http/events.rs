@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::batch::{self, check_number};
+use super::batch::{self, Items};
 use super::json::{self, JsonInteger};
 use super::outcome_body::{Outcome, OutcomeList};
 use super::problem::{HttpResult, Problem};
@@ -133,16 +133,12 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     }
     let body = request.whole().await?;
     if kind == BATCHED {
-        let events: Vec<&RawValue> = json::read(&body)?;
-        check_number(events.len())?;
-        request.charge_operations(events.len())?;
-        request.spend(events.len())?;
-        let plan = |event: &RawValue| {
+        let events: Items<'_> = json::read(&body)?;
+        return batch::apply_items(&mut request, events, |request, event| {
             let event: Event<'_> = json::object(event.get().as_bytes())?;
-            Ok((table.clone(), event.operation(&request, &table)?))
-        };
-        let planned = events.into_iter().map(plan).collect();
-        return Ok(json::ok(&batch::apply_planned(&request, planned).await));
+            Ok((table.clone(), event.operation(request, &table)?))
+        })
+        .await;
     }
     request.spend(1)?;
     let operation = if kind == STRUCTURED {

@@ -1,10 +1,11 @@
 //! JSON of requests and responses. Errors name the position and suggest a correction.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::de::{self, Deserializer};
+use serde::de::{self, Deserializer, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
@@ -16,10 +17,15 @@ pub fn ok(body: &impl Serialize) -> Response {
 
 pub fn response(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
-        Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Ok(text) => response_with(status, text),
         // Only maps with keys that are not strings fail, and no body has one.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+/// The response with this JSON.
+pub fn response_with(status: StatusCode, text: Vec<u8>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
@@ -51,6 +57,50 @@ fn unknown_member(text: &str) -> Option<(&str, Vec<&str>)> {
     let mut quoted = text.strip_prefix("unknown field `")?.split('`').step_by(2);
     let member = quoted.next()?;
     Some((member, quoted.filter(|name| !name.starts_with(" at line")).collect()))
+}
+
+/// A list of which at most `MAX` elements are stored, and the others counted. Two bytes of JSON can be an
+/// element that needs hundreds.
+#[derive(Debug)]
+pub struct List<T, const MAX: usize> {
+    items: Vec<T>,
+    number: usize,
+}
+
+impl<T, const MAX: usize> List<T, MAX> {
+    /// The elements; their number if there are more than `MAX`.
+    pub fn all(self) -> Result<Vec<T>, usize> {
+        if self.number > MAX { Err(self.number) } else { Ok(self.items) }
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MAX> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Visitor<T, const MAX: usize>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const MAX: usize> de::Visitor<'de> for Visitor<T, MAX> {
+            type Value = List<T, MAX>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a list")
+            }
+
+            fn visit_seq<S: de::SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+                let mut items = Vec::new();
+                while items.len() < MAX {
+                    match list.next_element()? {
+                        Some(item) => items.push(item),
+                        None => return Ok(List { number: items.len(), items }),
+                    }
+                }
+                let mut number = items.len();
+                while list.next_element::<IgnoredAny>()?.is_some() {
+                    number += 1;
+                }
+                Ok(List { items, number })
+            }
+        }
+        input.deserialize_seq(Visitor(PhantomData))
+    }
 }
 
 /// An integer, as a number or, for clients whose numbers end at 2^53, as a string.
@@ -125,6 +175,19 @@ mod tests {
         assert!(detail(r#"{"delta":9223372036854775808}"#).contains("expected a whole number"));
         assert!(detail(r#"{"delta":"1e3"}"#).contains("expected a whole number"));
         assert!(detail("{\n  nonsense").contains("line 2"));
+    }
+
+    #[test]
+    fn elements_beyond_the_limit_are_not_stored() {
+        let list = |text: &str| serde_json::from_str::<List<u8, 3>>(text).unwrap();
+        assert_eq!(list("[]").all(), Ok(vec![]));
+        assert_eq!(list("[1, 2, 3]").all(), Ok(vec![1, 2, 3]));
+        let five = list("[1, 2, 3, 4000, {}]");
+        assert_eq!(five.items, [1, 2, 3]);
+        assert_eq!(five.all(), Err(5));
+        for malformed in ["[1, 2, 3, 4", "[1, 2, 3, x]", "[1, \"\"]", "{}"] {
+            assert!(serde_json::from_str::<List<u8, 3>>(malformed).is_err(), "{malformed}");
+        }
     }
 
     #[test]

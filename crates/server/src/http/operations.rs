@@ -24,7 +24,8 @@ pub struct OperationBody {
     /// The id of the operation. It may come in the header `Idempotency-Key` instead.
     pub id: Option<String>,
     /// The changes, up to 256: without `table` and `id`, which they share.
-    pub changes: Vec<ChangeBody>,
+    #[schema(value_type = Vec<ChangeBody>)]
+    pub changes: json::List<ChangeBody, CHANGES_MAX>,
 }
 
 /// The status of an id for a row.
@@ -59,18 +60,16 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     // Before the body is read: a client without any right costs nothing more.
     request.may_change(&name)?;
     let body: OperationBody = request.json().await?;
-    if body.changes.len() > CHANGES_MAX {
-        return Err(OperationError::TooManyChanges(body.changes.len()).into());
-    }
+    let changes = body.changes.all().map_err(OperationError::TooManyChanges)?;
     for verb in ChangeKind::ALL {
-        if body.changes.iter().any(|change| change.kind() == verb) {
+        if changes.iter().any(|change| change.kind() == verb) {
             request.may(&name, verb.right())?;
         }
     }
-    request.spend(body.changes.len().max(1))?;
+    request.spend(changes.len().max(1))?;
     let table = request.service().engine.table(&name)?;
     let id = request.id(body.id, &table)?;
-    let steps = body.changes.into_iter().enumerate();
+    let steps = changes.into_iter().enumerate();
     let changes = steps.map(|(at, step)| {
         change(&request, &table, step).map_err(|problem| problem.at(&format!("changes[{at}]")))
     });

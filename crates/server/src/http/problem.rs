@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 
 pub use jeton_core::ErrorCode;
 
+/// Maximum bytes of a detail. It may quote a part of the request, which may be long.
+const DETAIL_BYTES_MAX: usize = 1 << 10;
+
 pub type HttpResult = Result<Response, Problem>;
 
 #[derive(Debug, Clone)]
@@ -46,7 +49,14 @@ pub struct ProblemBody {
 
 impl Problem {
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), extra: Map::new(), retry_after: None, challenge: None }
+        let mut detail = detail.into();
+        if detail.len() > DETAIL_BYTES_MAX {
+            let end = (0..=DETAIL_BYTES_MAX).rev().find(|at| detail.is_char_boundary(*at));
+            detail.truncate(end.unwrap_or(0));
+            detail.push('…');
+            detail.shrink_to_fit();
+        }
+        Self { code, detail, extra: Map::new(), retry_after: None, challenge: None }
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {

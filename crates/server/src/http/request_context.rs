@@ -38,8 +38,9 @@ pub const VALUES_FRACTION: usize = 8;
 /// Size of a value in the forms it has before it is JSON: bytes, text and base64.
 const VALUE_COPIES: usize = 4;
 
-/// Memory of an operation of a batch besides the body.
-const OPERATION_BYTES: usize = 2 << 10;
+/// Maximum bytes of a body that is parsed into lists and maps of any size, which can need a hundred times as
+/// much.
+pub const SMALL_BODY_BYTES_MAX: usize = 64 << 10;
 
 pub struct RequestContext {
     pub app: App,
@@ -211,9 +212,9 @@ impl RequestContext {
         Ok(values)
     }
 
-    /// Charges the operations of a batch, from their JSON to their outcomes, until the end of the request.
-    pub fn charge_operations(&mut self, number: usize) -> Result<(), Problem> {
-        self.memory.charge_more(number * OPERATION_BYTES).map_err(body::out_of_memory)
+    /// Charges the response to a batch besides the body.
+    pub fn charge_reply(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.memory.charge_more(bytes).map_err(body::out_of_memory)
     }
 
     /// Applies an operation on one counter.
@@ -261,9 +262,14 @@ impl RequestContext {
     }
 
     pub async fn whole(&mut self) -> Result<Bytes, Problem> {
+        self.whole_within(usize::MAX).await
+    }
+
+    /// The body, of at most `limit` bytes.
+    pub async fn whole_within(&mut self, limit: usize) -> Result<Bytes, Problem> {
         let options = &self.app.service.options;
         let body = self.body.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let (limit, timeout) = (options.request_bytes_max, options.request_read_timeout);
+        let (limit, timeout) = (options.request_bytes_max.min(limit), options.request_read_timeout);
         let started = Instant::now();
         let whole = body::whole(body, limit, timeout, &mut self.memory).await;
         if whole.is_err() && started.elapsed() >= timeout {
@@ -279,7 +285,12 @@ impl RequestContext {
 
     /// The body as JSON; an empty body is an empty object.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
-        let body = self.whole().await?;
+        self.json_within(usize::MAX).await
+    }
+
+    /// As [`json`](Self::json), of at most `limit` bytes.
+    pub async fn json_within<T: DeserializeOwned>(&mut self, limit: usize) -> Result<T, Problem> {
+        let body = self.whole_within(limit).await?;
         if body.is_empty() {
             return json::object(b"{}");
         }

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Read buffer of a connection. Larger than a head, so that a head that is a little too large gets a problem;
 /// to larger ones the HTTP library responds 431 without a body.
 pub const BUFFER_BYTES: usize = HEAD_BYTES_MAX + (4 << 10);
+
+/// Requests of a connection that sends without waiting for responses, before other connections are served.
+const TURN_REQUESTS: usize = 4;
 
 /// Grace period of a shutdown after the request timeout.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -126,6 +130,7 @@ impl Server {
         let memory = ConnectionMemory::default();
         let of_requests = memory.clone();
         let bulk = self.bulk.clone();
+        let served = AtomicUsize::new(0);
         let service = service_fn(move |mut request: Request<Incoming>| {
             of_requests.head_complete();
             request.extensions_mut().insert(of_requests.clone());
@@ -133,7 +138,13 @@ impl Server {
             request.extensions_mut().insert(failures.clone());
             let is_bulk = BulkRuntime::takes(&request);
             let (response, bulk) = (router.call(request), bulk.clone());
-            async move { if is_bulk { bulk.run(response).await } else { response.await } }
+            let ends_turn = served.fetch_add(1, Ordering::Relaxed) % TURN_REQUESTS == TURN_REQUESTS - 1;
+            async move {
+                if ends_turn {
+                    tokio::task::yield_now().await;
+                }
+                if is_bulk { bulk.run(response).await } else { response.await }
+            }
         });
         let must_close = memory.must_close.clone();
         let limit = self.service.options.request_read_timeout;

@@ -10,9 +10,14 @@ use jeton_auth::AuthContext;
 use jeton_engine::{Ask, EngineError, Response};
 use tokio::sync::watch;
 
+use super::body::out_of_memory;
 use super::error_mapping::SOON;
 use super::problem::{ErrorCode, Problem};
-use crate::{Metric, Service};
+use crate::{Account, Metric, Service};
+
+/// Memory of a request to the engine besides what it writes to the log: its parts of fixed size, and its
+/// response.
+const REQUEST_BYTES: usize = 512;
 
 #[derive(Clone)]
 pub struct App {
@@ -28,10 +33,19 @@ impl App {
             return Ok(Vec::new());
         }
         let (service, auth) = (self.service.clone(), auth.clone());
-        let requests = asks.into_iter().map(|ask| service.engine.to_request(ask)).collect();
+        let requests: Vec<_> = asks.into_iter().map(|ask| service.engine.to_request(ask)).collect();
+        // Charged until the engine has responded, because the connection may be closed before that.
+        let mut memory = Account::new(service.client_memory.clone());
+        let bytes = requests.iter().map(|one| REQUEST_BYTES + 2 * one.value_bytes_max()).sum();
+        memory.charge(bytes).map_err(out_of_memory)?;
         let unknown = "the operation did not complete within the request timeout and may still take effect: \
                        retry with the same id";
-        self.complete(unknown, async move { service.submit_as(&auth, requests).await }).await
+        let work = async move {
+            let responses = service.submit_as(&auth, requests).await;
+            drop(memory);
+            responses
+        };
+        self.complete(unknown, work).await
     }
 
     /// Runs work that must complete also if the client disconnects. After the request timeout its outcome is
@@ -77,5 +91,42 @@ impl App {
         if closing.wait_for(|closing| *closing).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use jeton_auth::Access;
+    use jeton_core::{Change, Column, Operation};
+    use jeton_engine::Engine;
+
+    use super::*;
+    use crate::Options;
+
+    #[tokio::test]
+    async fn requests_are_charged_after_the_client_has_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Arc::new(Engine::open(folder.path(), jeton_engine::Options::default()).unwrap());
+        let access = Arc::new(Access::open_to_all());
+        let service = Arc::new(Service::new(engine, access, Options::default()).unwrap());
+        let app = App { service: service.clone(), closing: watch::channel(false).1 };
+        let auth = service.access.anonymous().unwrap();
+        let table = service.engine.table("default").unwrap();
+        let put = |row: u32| {
+            let cell = service.engine.cell(&table, &row.to_be_bytes(), &Column::unnamed()).unwrap();
+            Ask::Apply(Operation::single(None, cell, Change::Put(vec![0; 1000].into())).unwrap())
+        };
+        // This thread runs the work only when the test awaits something else.
+        let mut request = Box::pin(app.submit_batch(&auth, (0..100).map(put).collect()));
+        assert!(futures_util::poll!(&mut request).is_pending());
+        drop(request);
+        assert!(service.client_memory.charged() > 200_000, "{}", service.client_memory.charged());
+        while service.client_memory.charged() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let cell = service.engine.cell(&table, &7_u32.to_be_bytes(), &Column::unnamed()).unwrap();
+        let read = app.submit_batch(&auth, vec![Ask::Read(cell)]).await.unwrap();
+        assert!(matches!(&read[..], [Response::Read(Ok(Some(_)))]), "{read:?}");
     }
 }

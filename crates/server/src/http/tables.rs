@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem};
-use super::request_context::RequestContext;
+use super::request_context::{RequestContext, SMALL_BODY_BYTES_MAX};
 use super::settings::SettingsBody;
 use crate::Service;
 
@@ -137,7 +137,7 @@ pub async fn put(mut request: RequestContext) -> HttpResult {
     request.may(&name, Right::Admin)?;
     request.spend(1)?;
     // An empty body is no settings: it would reset all of them.
-    let body = request.whole().await?;
+    let body = request.whole_within(SMALL_BODY_BYTES_MAX).await?;
     request.must_be(&["application/json"])?;
     let settings = json::object::<SettingsBody>(&body)?.settings()?;
     let auth = request.auth.clone();

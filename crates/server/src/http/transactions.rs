@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::error_mapping::SOON;
 use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem};
-use super::request_context::RequestContext;
+use super::request_context::{RequestContext, SMALL_BODY_BYTES_MAX};
 use super::transaction_bodies::{
     PeerBody, TransactionOutcome, TransactionResolved, TransactionStatusBody, TransactionsInDoubt,
 };
@@ -55,7 +55,7 @@ pub async fn post(mut request: RequestContext) -> HttpResult {
     let id = header_id(&request)?;
     let is_first_time = request.parts.headers.get(FIRST_TIME).is_some_and(|value| value == "true");
     let acknowledged = acknowledged(&request, id)?;
-    let parameters: Map<String, Value> = request.json().await?;
+    let parameters: Map<String, Value> = request.json_within(SMALL_BODY_BYTES_MAX).await?;
     // The payload hash covers this normalized text, not the text that the client sent.
     let parameters = serde_json::to_vec(&parameters)
         .map_err(|error| Problem::new(ErrorCode::BadJson, error.to_string()))?;

@@ -382,3 +382,42 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 fn value_bytes(response: &Response) -> usize {
     if let Response::Read(Ok(Some(value))) = response { value.heap_bytes() } else { 0 }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use jeton_auth::Access;
+    use jeton_engine::Engine;
+
+    use super::*;
+    use crate::Options;
+
+    /// The number of these commands in one batch.
+    fn commands_of_a_batch(command: &[u8]) -> usize {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Arc::new(Engine::open(folder.path(), jeton_engine::Options::default()).unwrap());
+        let service = Service::new(engine, Arc::new(Access::open_to_all()), Options::default()).unwrap();
+        let mut session = Session::new(Arc::new(service), 1, String::new());
+        let (mut batch, mut args) = (PipelineBatch::default(), Args::default());
+        let mut parser = Parser::new(Limits::default());
+        (1..10_000)
+            .find(|_| {
+                let Ok(Progress::Command { command, .. }) = parser.next(command, &mut args) else {
+                    panic!("a command");
+                };
+                assert!(matches!(batch.dispatch(&command, &mut session), Dispatch::Batched));
+                batch.is_full()
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_batch_has_few_commands_that_describe_the_server() {
+        for command in ["INFO", "COMMAND DOCS", "CONFIG GET *", "CLIENT LIST"] {
+            assert!(commands_of_a_batch(format!("{command}\r\n").as_bytes()) <= 8, "{command}");
+        }
+        for command in ["PING", "GET a", "INCR a"] {
+            assert_eq!(commands_of_a_batch(format!("{command}\r\n").as_bytes()), 256, "{command}");
+        }
+    }
+}

@@ -37,6 +37,9 @@ pub const BATCH_READS_MAX: usize = 256;
 /// Maximum bytes of the commands and encoded replies of a pipeline batch, except its last command.
 pub const BATCH_BYTES_MAX: usize = 1 << 20;
 
+/// Maximum commands of a pipeline batch that describe the server: `INFO` takes a tenth of a millisecond.
+const BATCH_REPORTS_MAX: usize = 8;
+
 /// Memory of an argument of an owned command besides its bytes.
 const ARGUMENT_OVERHEAD: usize = size_of::<Vec<u8>>() + 32;
 
@@ -46,6 +49,8 @@ pub struct PipelineBatch {
     /// Number of requests that read a value.
     reads: usize,
     items: VecDeque<Item>,
+    /// Number of commands that describe the server.
+    reports: usize,
     /// Bytes of the commands.
     input_bytes: usize,
     /// Encoded replies of commands that need no engine.
@@ -136,6 +141,7 @@ impl PipelineBatch {
     pub fn is_full(&self) -> bool {
         self.items.len().max(self.requests.len()) >= BATCH_REQUESTS_MAX
             || self.reads >= BATCH_READS_MAX
+            || self.reports >= BATCH_REPORTS_MAX
             || self.text.len() + self.input_bytes >= BATCH_BYTES_MAX
     }
 
@@ -155,7 +161,7 @@ impl PipelineBatch {
     }
 
     pub fn take_requests(&mut self) -> Vec<Request> {
-        self.reads = 0;
+        (self.reads, self.reports) = (0, 0);
         std::mem::take(&mut self.requests)
     }
 
@@ -219,6 +225,7 @@ impl PipelineBatch {
             Kind::Read if spec.keys == ONE => self.compute(spec, command, session)?,
             Kind::Read if command.len() <= BATCH_READS_MAX => self.read_many(spec, command, session)?,
             Kind::Connection => {
+                self.reports += usize::from(!is_short(spec));
                 let reply = connection_commands::run(spec, command, session)?;
                 self.reply(&reply, session);
                 if spec.name == "QUIT" {
@@ -352,7 +359,7 @@ impl PipelineBatch {
 
     pub fn clear(&mut self) {
         self.requests.clear();
-        self.reads = 0;
+        (self.reads, self.reports) = (0, 0);
         self.items.clear();
         self.text.clear();
         self.input_bytes = 0;
@@ -445,6 +452,11 @@ fn write_error(response: &Response, writer: &mut Writer<'_>) {
     }
 }
 
+/// Whether a command of the connection takes no time and depends on no other one.
+fn is_short(spec: &CommandSpec) -> bool {
+    matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME" | "UNWATCH")
+}
+
 /// Queues a command after `MULTI`, if it is allowed there and within the limits of a transaction.
 fn queue(
     queued: &mut MultiQueue,
@@ -453,7 +465,7 @@ fn queue(
     bytes_max: usize,
 ) -> Result<Result<(), String>, String> {
     let is_allowed = match spec.kind {
-        Kind::Connection => matches!(spec.name, "PING" | "ECHO" | "SELECT" | "TIME" | "UNWATCH"),
+        Kind::Connection => is_short(spec),
         Kind::Scan | Kind::Transaction => false,
         Kind::WithId(command) => command == IdCommand::Get,
         _ => true,

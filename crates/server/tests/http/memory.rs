@@ -97,15 +97,60 @@ fn incomplete_heads_are_charged() {
 }
 
 #[test]
-fn the_operations_of_a_batch_are_charged() {
-    let server = TestServer::with_options(|options| options.client_memory_max = 16 << 20);
+fn a_batch_is_charged_for_one_part_of_it() {
+    let server = TestServer::with_options(|options| options.client_memory_max = 12 << 20);
     let item = |at: usize| json!({"table": "default", "row": format!("r{at}"), "delta": 1, "id": uuid()});
     let batch = |number| json!({"operations": (0..number).map(item).collect::<Vec<_>>()});
     let mut client = server.client();
-    client.post("/v1/batch", batch(5_000)).problem(413, "too-large");
+    client.post("/v1/batch", batch(10_000)).problem(413, "too-large");
     let mut client = server.client();
     assert_eq!(client.value("default", "r0"), 0);
-    assert_eq!(client.post("/v1/batch", batch(500)).ok()["results"].as_array().unwrap().len(), 500);
+    assert_eq!(client.post("/v1/batch", batch(5_000)).ok()["results"].as_array().unwrap().len(), 5_000);
+    assert_eq!(client.value("default", "r4999"), 1);
+    wait_until("nothing is charged", || server.service.client_memory.charged() == 0);
+}
+
+/// The maximum of the memory of this process so far.
+fn most_resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn lists_of_small_items_cost_little_memory() {
+    let server = TestServer::new();
+    let before = most_resident_bytes();
+    for (method, path, member, item, status, problem) in [
+        ("POST", "/v1/batch", "operations", "1", 413, "too-large"),
+        ("POST", "/v1/tables/default/operations", "changes", "{}", 400, "bad-operation"),
+        ("PUT", "/v1/branches/b", "operations", "{}", 400, "bad-operation"),
+        ("PUT", "/v1/tables/t", "formats", "\"\"", 413, "too-large"),
+        ("POST", "/v1/transactions/t", "a", "{\"a\":1}", 413, "too-large"),
+    ] {
+        let items = vec![item; (7 << 20) / (item.len() + 1)].join(",");
+        let body = format!("{{\"{member}\":[{items}]}}");
+        let headers =
+            [("content-type", "application/json"), ("idempotency-key", &*format!("\"{}\"", uuid()))];
+        let headers = if path == "/v1/transactions/t" { &headers[..] } else { &headers[..1] };
+        server.client().call(method, path, headers, body.as_bytes()).problem(status, problem);
+    }
+    let grown = most_resident_bytes().saturating_sub(before);
+    // A list of changes would need 700 MiB.
+    assert!(grown < 300 << 20, "{} MiB more", grown >> 20);
+}
+
+#[test]
+fn details_of_problems_are_limited() {
+    let server = TestServer::new();
+    for (path, body) in [
+        ("/v1/tables/default/operations", format!("{{\"{}\":1}}", "ä".repeat(1 << 20))),
+        ("/v1/batch", format!("{{\"operations\":[{{\"table\":\"{}\"}}]}}", "\u{7f}".repeat(1 << 20))),
+    ] {
+        let reply = server.client().post(path, body);
+        assert!(reply.text().len() < 4_000, "{} bytes", reply.text().len());
+        assert!(reply.text().contains("…"), "{}", reply.text());
+    }
 }
 
 #[test]
