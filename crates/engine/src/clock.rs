@@ -61,12 +61,12 @@ pub struct StoreTime<C> {
     followed: Mutex<Followed>,
 }
 
-/// What an engine that follows a log knows about the time since the latest entry.
+/// What an engine that follows a log knows about the time since the latest report.
 #[derive(Debug, Default)]
 struct Followed {
     /// When the log was last seen to end, by the monotonic clock.
     end_seen: Option<Duration>,
-    /// Whether the latest entry was written after the log was seen to end.
+    /// Whether the latest report was written after the log was seen to end.
     measured: bool,
 }
 
@@ -94,7 +94,8 @@ impl<C: Clock> StoreTime<C> {
         lock(&self.followed).end_seen = Some(at);
     }
 
-    /// Reports the latest time in the log. Its entry was written after the log was last seen to end.
+    /// Reports the latest time that the other owner has reached. It wrote that to the log after the log was
+    /// last seen to end.
     pub fn observe(&self, logged: Timestamp) {
         let mut followed = lock(&self.followed);
         followed.measured = followed.end_seen.is_some();
@@ -102,7 +103,7 @@ impl<C: Clock> StoreTime<C> {
         *lock(&self.store_clock) = StoreClock::begin(logged, logged, elapsed);
     }
 
-    /// The engine takes over from the one that it followed. If the time since the latest entry was measured,
+    /// The engine takes over from the one that it followed. If the time since the latest report was measured,
     /// the store's time continues from there as before. Otherwise the wall clock is believed as in
     /// [`begin`](Self::begin).
     pub fn take_over(&self, max: Duration) -> Result<(), ClockAhead> {
