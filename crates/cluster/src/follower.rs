@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_executor::block_on;
+use jeton_core::Timestamp;
 use jeton_engine::{ClockAhead, Engine, EngineError, EntryLocation, LogEntry, Options, TableError};
 use jeton_register::{Error as RegisterError, Registers};
 use jeton_wal::Slot;
@@ -17,7 +18,7 @@ use jeton_wal::Slot;
 use crate::chain::{Chain, ChainError};
 use crate::claim::claim;
 use crate::deployment::Deployment;
-use crate::frame::{Body, Frame, Owner};
+use crate::frame::{Body, Entries, Frame, Owner};
 use crate::open_error::OpenError;
 use crate::stripe_log::StripeLog;
 
@@ -159,14 +160,13 @@ impl<R: Registers> Follower<R> {
 
     fn apply(&self, slot: Slot, bytes: &Bytes, frame: &Frame<'_>) -> Result<(), FollowError> {
         self.adopt_tables(frame.head.catalog)?;
-        let Body::Entries(entries) = frame.body else { return Ok(()) };
-        let entry = |(partition, number, entry): (_, Slot, &[u8])| LogEntry {
-            location: EntryLocation::Register(slot),
-            partition,
-            slot: number.0,
-            bytes: bytes.slice_ref(entry),
-        };
-        Ok(self.engine.replay(entries.iter().map(entry).collect())?)
+        if let Body::Entries(entries) = frame.body {
+            self.engine.replay(log_entries(slot, bytes, entries))?;
+        }
+        if !matches!(frame.body, Body::Claim(_)) {
+            self.engine.observe(Timestamp::from_millis(frame.head.millis));
+        }
+        Ok(())
     }
 
     /// The entries of a frame were decided under this version of the catalogue, or an earlier one.
@@ -218,4 +218,14 @@ impl<R: Registers> Follower<R> {
     pub fn close(self) {
         self.engine.close();
     }
+}
+
+fn log_entries(register: Slot, frame: &Bytes, entries: Entries<'_>) -> Vec<LogEntry> {
+    let entry = |(partition, slot, bytes): (_, Slot, &[u8])| LogEntry {
+        location: EntryLocation::Register(register),
+        partition,
+        slot: slot.0,
+        bytes: frame.slice_ref(bytes),
+    };
+    entries.iter().map(entry).collect()
 }

@@ -131,7 +131,14 @@ impl<R: Registers> ClusterNode<R> {
         // All nodes of the deployment have its secret, and only they have it.
         let secret = PeerSecret::new(*deployment.secret().as_bytes()).derive(b"connections between nodes");
         let secret = PeerSecret::new(secret);
-        let endpoint = Endpoint { magic: *MAGIC, version: VERSION, secret, me: me.node.0 };
+        let endpoint = Endpoint {
+            magic: *MAGIC,
+            version: VERSION,
+            secret,
+            me: me.node.0,
+            connect_timeout: options.timing.failure_timeout / 2,
+            tls: options.tls.clone(),
+        };
         let beat = before.map_or(0, |blob| blob.version);
         let core = Arc::new(NodeCore::new(Parts {
             registers,

@@ -26,7 +26,7 @@ pub struct NodeOptions {
     pub uploads: UploadOptions,
     /// Encrypts and authenticates connections between nodes with certificates, in addition to the key that
     /// all nodes of a deployment have.
-    pub tls: Option<()>,
+    pub tls: Option<jeton_peer::Tls>,
 }
 
 impl NodeOptions {

@@ -4,14 +4,16 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::{PartitionId, mutated};
-use jeton_engine::{AppendError, BlobStore, CATALOG, EntryLocation, PartitionLog, STORE, STORE_VERSION};
+use jeton_engine::{
+    AppendError, BlobStore, CATALOG, EntryLocation, LogClock, PartitionLog, STORE, STORE_VERSION,
+};
 use jeton_register::{Admission, Admitted, LogId, Registers};
 use jeton_wal::{Blob, Error as LogError, Extent, Limits, LogId as PartitionLogId, Slot, spawn_aborting};
 use tokio::sync::{mpsc, oneshot};
@@ -73,6 +75,8 @@ pub struct StripeLog<R> {
     catalog: Arc<AtomicU64>,
     metrics: Arc<LogMetrics>,
     end: Arc<End>,
+    /// The clock of the engine.
+    clock: Arc<OnceLock<LogClock>>,
     proof_interval: Arc<AtomicU64>,
     subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
     /// `None` before the claim, and once the log is closed.
@@ -159,6 +163,7 @@ impl<R: Registers> StripeLog<R> {
             catalog: Arc::default(),
             metrics: Arc::default(),
             end: Arc::default(),
+            clock: Arc::default(),
             proof_interval: Arc::new(AtomicU64::new(PROOF_INTERVAL.as_millis() as u64)),
             subscribers: Arc::default(),
             commands: Mutex::new(None),
@@ -179,6 +184,7 @@ impl<R: Registers> StripeLog<R> {
             catalog: Arc::clone(&self.catalog),
             metrics: Arc::clone(&self.metrics),
             end: Arc::clone(&self.end),
+            clock: Arc::clone(&self.clock),
             proof_interval: Arc::clone(&self.proof_interval),
             subscribers: Arc::clone(&self.subscribers),
         };
@@ -319,6 +325,7 @@ struct WriterThread<R> {
     catalog: Arc<AtomicU64>,
     metrics: Arc<LogMetrics>,
     end: Arc<End>,
+    clock: Arc<OnceLock<LogClock>>,
     proof_interval: Arc<AtomicU64>,
     subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
 }
@@ -339,7 +346,8 @@ impl<R: Registers> WriterThread<R> {
             while let Ok(command) = commands.try_recv() {
                 self.take(command);
             }
-            let written = self.writer.write(self.catalog.load(Ordering::Relaxed), millis());
+            let millis = self.clock.get().map_or_else(millis, |clock| clock().as_nanos() / 1_000_000);
+            let written = self.writer.write(self.catalog.load(Ordering::Relaxed), millis);
             let Some((slot, value)) = written else { continue };
             let first = *sent.get_or_insert_with(Instant::now);
             let result = block_on(write(&*self.registers, self.log, slot, &value));
@@ -466,6 +474,10 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
         next.store(&self.folder)?;
         *local = next;
         Ok(())
+    }
+
+    fn set_clock(&self, clock: LogClock) {
+        let _only_once = self.clock.set(clock);
     }
 
     fn stop_waiting(&self) {

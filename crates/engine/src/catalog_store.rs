@@ -218,6 +218,9 @@ impl<B: BlobStore> Tables<B> {
 
     /// Eras whose last record expired before this are dropped.
     fn expired_by(&self, logged: Timestamp) -> Timestamp {
+        if self.shared().is_none() {
+            return logged;
+        }
         let differ = u64::try_from(self.clocks_differ_max.as_nanos()).unwrap_or(u64::MAX);
         Timestamp::from_nanos(logged.as_nanos().saturating_sub(differ))
     }

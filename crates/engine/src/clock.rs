@@ -61,13 +61,15 @@ pub struct StoreTime<C> {
     followed: Mutex<Followed>,
 }
 
-/// What an engine that follows a log knows about the time since the latest entry.
+/// What an engine that follows a log knows about the time since the latest report.
 #[derive(Debug, Default)]
 struct Followed {
     /// When the log was last seen to end, by the monotonic clock.
     end_seen: Option<Duration>,
-    /// Whether the latest entry was written after the log was seen to end.
+    /// Whether the latest report was written after the log was seen to end.
     measured: bool,
+    /// The latest report; 0 if there is none. The store's time moves on from it.
+    latest: Timestamp,
 }
 
 impl<C: Clock> StoreTime<C> {
@@ -86,7 +88,8 @@ impl<C: Clock> StoreTime<C> {
     /// [`take_over`](Self::take_over).
     pub fn follow(clock: C, logged: Timestamp) -> Self {
         let store_clock = Mutex::new(StoreClock::begin(logged, logged, clock.elapsed()));
-        Self { clock, store_clock, followed: Mutex::default() }
+        let followed = Mutex::new(Followed { latest: logged, ..Followed::default() });
+        Self { clock, store_clock, followed }
     }
 
     /// Reports that the log ended at this time of the monotonic clock.
@@ -94,15 +97,17 @@ impl<C: Clock> StoreTime<C> {
         lock(&self.followed).end_seen = Some(at);
     }
 
-    /// Reports the latest time in the log. Its entry was written after the log was last seen to end.
+    /// Reports the latest time that the other owner has reached. It wrote that to the log after the log was
+    /// last seen to end.
     pub fn observe(&self, logged: Timestamp) {
         let mut followed = lock(&self.followed);
         followed.measured = followed.end_seen.is_some();
+        followed.latest = logged;
         let elapsed = followed.end_seen.unwrap_or_else(|| self.clock.elapsed());
         *lock(&self.store_clock) = StoreClock::begin(logged, logged, elapsed);
     }
 
-    /// The engine takes over from the one that it followed. If the time since the latest entry was measured,
+    /// The engine takes over from the one that it followed. If the time since the latest report was measured,
     /// the store's time continues from there as before. Otherwise the wall clock is believed as in
     /// [`begin`](Self::begin).
     pub fn take_over(&self, max: Duration) -> Result<(), ClockAhead> {
@@ -111,7 +116,7 @@ impl<C: Clock> StoreTime<C> {
             return Ok(());
         }
         let mut store_clock = lock(&self.store_clock);
-        let (wall, logged) = (self.clock.wall(), store_clock.now());
+        let (wall, logged) = (self.clock.wall(), followed.latest);
         if logged > Timestamp::ZERO && wall.since(logged) > max {
             return Err(ClockAhead { wall, logged, max });
         }
@@ -166,6 +171,12 @@ mod tests {
         assert_eq!(takes_over(&StoreTime::follow(hand.clone(), at(logged))), Ok(at(logged + DAY)));
         set(logged + 91 * DAY, 0);
         assert!(takes_over(&StoreTime::follow(hand.clone(), at(logged))).is_err());
+
+        // Of a stripe without an entry any clock is believed, also if the follower has shown a time.
+        let time = StoreTime::follow(hand.clone(), Timestamp::ZERO);
+        set(logged, 8);
+        assert!(time.now() < at(logged));
+        assert_eq!(takes_over(&time), Ok(at(logged)));
 
         // The wall clock is an hour ahead of the owner's. The time gains an eighth on what has passed since
         // the log was seen to end, however late the entry came.

@@ -178,6 +178,9 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         } else {
             StoreTime::begin(clock, logged, options.clock_ahead_max)?
         };
+        let time = Arc::new(time);
+        let clock = time.clone();
+        log.set_clock(Box::new(move || clock.now()));
         let tables = Tables::new(log.clone(), catalog, found.catalog_version);
         let tables = tables.with_clocks_that_differ(options.clock_ahead_max);
         let health = Health::new(options.shards, replayed.bytes, logged);
@@ -196,7 +199,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
             stores_in_use: Arc::default(),
             trim_block: TrimBlock::default(),
             tables: Arc::new(tables),
-            time: Arc::new(time),
+            time,
             health: Arc::new(health),
             clock_ahead_max: options.clock_ahead_max,
             secret: found.secret,

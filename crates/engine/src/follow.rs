@@ -82,6 +82,11 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         self.time.end_seen(at);
     }
 
+    /// Reports a time that the store of the other owner has reached, after [`end_seen`](Self::end_seen).
+    pub fn observe(&self, time: Timestamp) {
+        self.time.observe(time.max(self.health.logged_time()));
+    }
+
     /// Adopts a later version of a catalogue that is shared with other nodes. Returns the current version.
     /// Blocks.
     pub fn refresh_tables(&self) -> Result<u64, TableError> {
@@ -128,7 +133,6 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         }
         self.shard.finish_replay(&catalog).map_err(failed)?;
         self.health.reached(self.shard.time());
-        self.time.observe(self.health.logged_time());
         Ok(())
     }
 

@@ -51,7 +51,7 @@ pub use filter_store::{FilterVersion, StoredFilters};
 pub use follow::LogEntry;
 pub use memory_limit::memory_fraction;
 pub use options::Options;
-pub use partition_log::{AppendError, BlobStore, EntryLocation, PartitionLog};
+pub use partition_log::{AppendError, BlobStore, EntryLocation, LogClock, PartitionLog};
 pub use recovery::{
     CATALOG, LoadedState, Recovered, RecoveryError, Replayed, STORE, STORE_VERSION, find, replay_log,
 };

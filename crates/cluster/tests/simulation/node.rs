@@ -83,6 +83,8 @@ pub struct ReadResult {
     frames: Vec<Accepted>,
     /// With the times at which they were decided.
     operations: Vec<(u64, Timestamp)>,
+    /// The time of the stripe in the last frame.
+    reached: Timestamp,
     result: Result<(), ChainError>,
 }
 
@@ -112,14 +114,15 @@ fn write(world: &World, (slot, value): (Slot, Bytes)) -> Written {
 fn read(world: &World, mut chain: Chain) -> Response<ReadResult> {
     let registers = world.registers.clone();
     Box::pin(async move {
-        let (mut frames, mut operations) = (Vec::new(), Vec::new());
+        let (mut frames, mut operations, mut reached) = (Vec::new(), Vec::new(), Timestamp::ZERO);
         let visit = |slot, frame: Frame<'_>| {
             frames.push(Accepted::of(slot, &frame));
             operations.extend(operations_of(&frame));
+            reached = time_of(&frame).max(reached);
             Ok::<_, ChainError>(())
         };
         let result = chain.read(&registers, Slot::MAX, visit).await;
-        ReadResult { chain, frames, operations, result }
+        ReadResult { chain, frames, operations, reached, result }
     })
 }
 
@@ -127,6 +130,12 @@ impl Accepted {
     fn of(slot: Slot, frame: &Frame<'_>) -> Self {
         Self { slot, before: frame.head.before, hash: xxh3_128(&frame.encode()) }
     }
+}
+
+/// The time of the stripe in a frame.
+fn time_of(frame: &Frame<'_>) -> Timestamp {
+    let is_claim = matches!(frame.body, Body::Claim(_));
+    if is_claim { Timestamp::ZERO } else { Timestamp::from_millis(frame.head.millis) }
 }
 
 fn operations_of(frame: &Frame<'_>) -> Vec<(u64, Timestamp)> {
@@ -234,7 +243,7 @@ impl Node {
             Role::Following { mut chain, mut reading, suspects } => {
                 while let Some((slot, bytes)) = self.inbox.pop_front() {
                     let Some(frame) = chain.accept_pushed(slot, &bytes) else { continue };
-                    self.apply(&[Accepted::of(slot, &frame)], &operations_of(&frame));
+                    self.apply(&[Accepted::of(slot, &frame)], &operations_of(&frame), time_of(&frame));
                     // The read began before it.
                     reading = None;
                 }
@@ -255,7 +264,10 @@ impl Node {
             }
             Role::Owning(mut owning) => {
                 if owning.writing.is_none() {
-                    owning.writing = owning.writer.write(0, world.millis()).map(|one| write(world, one));
+                    owning.writing = owning
+                        .writer
+                        .write(0, self.time.now().as_nanos() / 1_000_000)
+                        .map(|one| write(world, one));
                 }
                 let written = owning.writing.as_mut().and_then(poll);
                 let progress = written.map(|written| owning.writer.written(first(written)));
@@ -282,8 +294,8 @@ impl Node {
     }
 
     fn follow(&mut self, read: ReadResult, sent: Duration, suspects: bool, world: &mut World) {
-        let ReadResult { chain, frames, operations, result } = read;
-        self.apply(&frames, &operations);
+        let ReadResult { chain, frames, operations, reached, result } = read;
+        self.apply(&frames, &operations, reached);
         self.role = match result {
             Ok(()) if suspects => {
                 self.time.end_seen(sent);
@@ -301,11 +313,12 @@ impl Node {
         };
     }
 
-    fn apply(&mut self, frames: &[Accepted], operations: &[(u64, Timestamp)]) {
+    fn apply(&mut self, frames: &[Accepted], operations: &[(u64, Timestamp)], reached: Timestamp) {
         self.accepted.extend(frames);
-        for (operation, time) in operations {
-            self.operations.insert(*operation, true);
-            self.latest = self.latest.max(*time);
+        self.operations.extend(operations.iter().map(|(operation, _)| (*operation, true)));
+        let latest = operations.iter().map(|(_, time)| *time).fold(reached, Timestamp::max);
+        if latest > Timestamp::ZERO {
+            self.latest = self.latest.max(latest);
             self.time.observe(self.latest);
             self.measured = self.end_seen.map(|seen| (self.latest, seen));
         }
