@@ -196,7 +196,6 @@ impl<R: Registers> StripeLog<R> {
         &self.registers
     }
 
-    /// As of the time when the log was opened.
     pub(crate) fn opened(&self) -> &Chain {
         &self.opened
     }
