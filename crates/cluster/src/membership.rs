@@ -82,15 +82,15 @@ impl Membership {
         }
     }
 
-    /// There is an owner that the heartbeats may not name yet.
-    pub fn announce(&mut self, stripe: u16, node: NodeId, term: Slot) {
-        let Some(member) = self.members.get(&node) else { return };
+    /// There is an owner that the heartbeats may not name yet. Returns whether that is new.
+    pub fn announce(&mut self, stripe: u16, node: NodeId, term: Slot) -> bool {
+        let Some(member) = self.members.get(&node) else { return false };
         let (incarnation, beat) = (member.heartbeat.incarnation, member.heartbeat.beat);
-        let fresh = Announced { node, term, incarnation, beat };
-        let known = self.announced.entry(stripe).or_insert(fresh);
-        if known.term < term {
-            *known = fresh;
+        let before = self.owner(stripe);
+        if self.announced.get(&stripe).is_none_or(|known| known.term < term) {
+            self.announced.insert(stripe, Announced { node, term, incarnation, beat });
         }
+        self.owner(stripe) != before
     }
 
     pub fn members(&self) -> impl Iterator<Item = &Member> {

@@ -10,7 +10,7 @@ use jeton_core::{Cell, PartitionId, Secret, TableId};
 use jeton_engine::internals::{StoreTime, Tables};
 use jeton_engine::{Clock, EngineError, SystemClock};
 use jeton_peer::{Endpoint, Handler, PeerClient};
-use jeton_register::Registers;
+use jeton_register::{Admission, Registers};
 use jeton_wal::Slot;
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -26,6 +26,10 @@ use crate::wire::{Message, Outcome, OwnerHint, encode_cells};
 
 /// Stripes that are opened at a time.
 const OPENING_MAX: usize = 4;
+
+/// The most requests of clients that are routed, and their bytes.
+const ROUTED_MAX: usize = 1 << 17;
+const ROUTED_BYTES_MAX: usize = 256 << 20;
 
 /// Cells of one message about a list.
 pub(crate) const LIST_MAX: usize = 1024;
@@ -53,6 +57,8 @@ pub(crate) struct NodeCore<R: Registers> {
     pub followers: Vec<Mutex<Option<Follower<R>>>>,
     peers: Mutex<BTreeMap<NodeId, Arc<PeerClient>>>,
     pub opening: Semaphore,
+    /// Bounds the requests of clients that are routed.
+    pub admission: Arc<Admission>,
     pub leaving: AtomicBool,
     pub closed: AtomicBool,
 }
@@ -119,6 +125,7 @@ impl<R: Registers> NodeCore<R> {
             beat_now: Notify::new(),
             peers: Mutex::default(),
             opening: Semaphore::new(OPENING_MAX),
+            admission: Admission::new(ROUTED_MAX, ROUTED_BYTES_MAX),
             leaving: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
@@ -157,8 +164,10 @@ impl<R: Registers> NodeCore<R> {
     }
 
     pub fn learn_owner(&self, hint: OwnerHint) {
-        lock(&self.state).membership.announce(hint.stripe, hint.node, hint.term);
-        self.routes.send_replace(());
+        // Not otherwise: the requests that wait would be sent again at once.
+        if lock(&self.state).membership.announce(hint.stripe, hint.node, hint.term) {
+            self.routes.send_replace(());
+        }
     }
 
     /// The stripe is open.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use jeton_engine::Clock;
 use jeton_peer::CallError;
 use jeton_register::{Blob, Registers};
+use jeton_wal::Slot;
 use tokio::time::{sleep, timeout};
 
 use crate::blobs::catalog_version;
@@ -296,10 +297,12 @@ impl<R: Registers> NodeCore<R> {
         // The requests in flight complete first.
         let idle = owned.running.write().await;
         let yielded = owned.log.yield_to(to).await;
+        // Later than the term of this node, and earlier than that of the next owner.
+        let term = Slot(owned.log.metrics().next_slot.load(Ordering::Relaxed).saturating_sub(1));
         if yielded.is_ok() {
             // So that no other node takes it meanwhile.
-            self.announce(OwnerHint { stripe, node: to, term: owned.log.term() });
-            self.learn_owner(OwnerHint { stripe, node: to, term: owned.log.term() });
+            self.announce(OwnerHint { stripe, node: to, term });
+            self.learn_owner(OwnerHint { stripe, node: to, term });
         }
         drop(idle);
         close_in_background(&owned);
@@ -307,7 +310,7 @@ impl<R: Registers> NodeCore<R> {
             let mut state = lock(&self.state);
             state.yielding.retain(|(yielding, _)| *yielding != stripe);
             match &yielded {
-                Ok(()) => state.takeover.yielded(stripe, owned.log.term(), self.clock.elapsed()),
+                Ok(()) => state.takeover.yielded(stripe, term, self.clock.elapsed()),
                 Err(_) => state.takeover.lost(stripe, self.clock.elapsed()),
             }
         }

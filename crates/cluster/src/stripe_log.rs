@@ -1,5 +1,7 @@
 //! The log of a stripe, as its owner uses it: frames in write-once registers, written by a thread.
 
+// Long file: the log as the engine uses it, with the thread that writes it.
+
 use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

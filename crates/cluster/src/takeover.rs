@@ -38,8 +38,8 @@ enum Stripe {
     /// It is yielded, and the next owner is not known.
     Moved {
         since: Duration,
-        /// The term before.
-        term: Slot,
+        /// The slot of the yield.
+        slot: Slot,
     },
 }
 
@@ -70,8 +70,8 @@ impl Takeover {
         let mut moving = false;
         for (stripe, number) in self.stripes.iter_mut().zip(0..) {
             let owner = || membership.owner(number).filter(|(owner, _)| !membership.is_suspected(*owner));
-            if let Stripe::Moved { since, term } = *stripe {
-                if owner().is_some_and(|(_, later)| later > term) || now >= since + MOVE_TIMEOUT {
+            if let Stripe::Moved { since, slot } = *stripe {
+                if owner().is_some_and(|(_, term)| term > slot) || now >= since + MOVE_TIMEOUT {
                     *stripe = Stripe::Foreign { orphaned: None, not_before: now };
                 } else {
                     moving = true;
@@ -140,9 +140,9 @@ impl Takeover {
         self.stripes[usize::from(stripe)] = Stripe::Foreign { orphaned: None, not_before: now + RETRY_PAUSE };
     }
 
-    /// The stripe is yielded at the end of this term.
-    pub fn yielded(&mut self, stripe: u16, term: Slot, now: Duration) {
-        self.stripes[usize::from(stripe)] = Stripe::Moved { since: now, term };
+    /// The stripe is yielded in this slot: the term of the next owner is later.
+    pub fn yielded(&mut self, stripe: u16, slot: Slot, now: Duration) {
+        self.stripes[usize::from(stripe)] = Stripe::Moved { since: now, slot };
     }
 
     /// Whether the node neither owns the stripe nor is about to own or to yield it.
@@ -284,8 +284,8 @@ mod tests {
                 let Action::Yield(stripe, to) = action else { panic!("{action:?}") };
                 assert_eq!(to, NodeId(2));
                 assert_eq!(takeover.step(at(millis), &membership, true, false), [], "while it yields");
-                takeover.yielded(stripe, Slot(1), at(millis));
-                membership.announce(stripe, NodeId(2), Slot(1));
+                takeover.yielded(stripe, Slot(2), at(millis));
+                membership.announce(stripe, NodeId(2), Slot(2));
                 assert_eq!(takeover.step(at(millis), &membership, true, false), [], "until it is claimed");
                 theirs.push((stripe, 3));
                 moved.push(stripe);

@@ -17,7 +17,8 @@ const CONNECTIONS_MAX: usize = 256;
 const UNAUTHENTICATED_MAX: usize = 64;
 /// The most requests of a connection that are executed at a time.
 const REQUESTS_MAX: usize = 256;
-/// The most bytes of the requests of a connection that are executed, besides the last one, in units of `UNIT`.
+/// The most bytes of the requests of a connection that are executed, besides the last one, in units of
+/// `UNIT`.
 const UNITS_MAX: usize = (64 << 20) / UNIT;
 const UNIT: usize = 1 << 10;
 /// The pause after a connection could not be accepted, for example because of too many open files.

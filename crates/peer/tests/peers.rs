@@ -72,7 +72,7 @@ async fn a_slow_request_does_not_delay_others() {
         async move { client.call(b"wait", soon()).await }
     });
     for number in 0..1000_u32 {
-        let request = number.to_le_bytes();
+        let request = number.to_be_bytes();
         assert_eq!(client.call(&request, soon()).await.unwrap(), &request[..]);
     }
     let large = vec![7; 5 << 20];
@@ -83,7 +83,7 @@ async fn a_slow_request_does_not_delay_others() {
 }
 
 #[tokio::test]
-async fn lost_requests_are_told_from_unsent_ones() {
+async fn lost_and_unsent_requests_have_different_errors() {
     let first = server(endpoint(SERVER)).await;
     let client = Arc::new(PeerClient::new(endpoint(CLIENT), first.address.clone(), SERVER));
     let late = client.call(b"wait", Instant::now() + Duration::from_millis(50)).await;
