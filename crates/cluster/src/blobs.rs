@@ -3,6 +3,9 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use futures_executor::block_on;
 use jeton_engine::BlobStore;
@@ -18,6 +21,10 @@ const CATALOGS: LogId = LogId { kind: LogKind::Deployment, id: 2 };
 
 /// Reads of a catalogue that is being replaced.
 const READS_MAX: usize = 8;
+
+/// Writes of a catalogue whose outcome stays unknown, and the pause between them.
+const WRITES_MAX: usize = 10;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The blob that names the stripe that a directory belongs to.
 const STRIPE: &str = "stripe";
@@ -49,31 +56,53 @@ pub(crate) async fn catalog_version<R: Registers>(registers: &R) -> Result<u64, 
 }
 
 /// The catalogue of a deployment, without a stripe.
-pub(crate) struct CatalogBlob<R>(pub std::sync::Arc<R>);
+pub(crate) struct CatalogBlob<R> {
+    registers: Arc<R>,
+    version: AtomicU64,
+}
 
-impl<R: Registers> BlobStore for CatalogBlob<R> {
-    fn put_blob(&self, _: &str, blob: &Blob) -> Result<bool, LogError> {
-        write_catalog(&*self.0, blob)
-    }
-
-    fn get_blob(&self, _: &str) -> Result<Option<Blob>, LogError> {
-        read_catalog(&*self.0)
+impl<R> CatalogBlob<R> {
+    pub fn new(registers: Arc<R>) -> Self {
+        Self { registers, version: AtomicU64::new(0) }
     }
 }
 
-/// Stores the next version of the catalogue, unless another node has stored one of that version. Blocks.
+impl<R: Registers> BlobStore for CatalogBlob<R> {
+    fn put_blob(&self, _: &str, blob: &Blob) -> Result<bool, LogError> {
+        write_catalog(&*self.registers, blob)
+    }
+
+    fn get_blob(&self, _: &str) -> Result<Option<Blob>, LogError> {
+        read_catalog(&*self.registers)
+    }
+
+    fn shared_catalog(&self) -> Option<&AtomicU64> {
+        Some(&self.version)
+    }
+}
+
+/// Stores the next version of the catalogue. False if another node has stored one of that version. Blocks.
 pub(crate) fn write_catalog<R: Registers>(registers: &R, blob: &Blob) -> Result<bool, LogError> {
-    let mut batch = Batch::new();
-    batch.push(CATALOGS, Slot(blob.version), &blob.bytes);
-    let permit = registers.admit(1, blob.bytes.len()).map_err(log_error)?;
-    match block_on(registers.write(batch, permit)).map_err(log_error)?.pop() {
+    let mut writes = 0;
+    let written = loop {
+        let mut batch = Batch::new();
+        batch.push(CATALOGS, Slot(blob.version), &blob.bytes);
+        let permit = registers.admit(1, blob.bytes.len()).map_err(log_error)?;
+        writes += 1;
+        match block_on(registers.write(batch, permit)) {
+            // The same bytes to the same slot.
+            Err(Error::Unknown(_)) if writes < WRITES_MAX => std::thread::sleep(PAUSE),
+            Err(error) => return Err(log_error(error)),
+            Ok(mut results) => break results.pop(),
+        }
+    };
+    match written {
         Some(WriteResult::Fresh) => {}
         Some(WriteResult::Taken(stored)) if stored == blob.bytes => {}
         _ => return Ok(false),
     }
     // If it fails, the old versions take space until the next change.
-    let before = Slot(blob.version - 1);
-    drop(block_on(registers.trim(CATALOGS, before)));
+    drop(block_on(registers.trim(CATALOGS, Slot(blob.version - 1))));
     Ok(true)
 }
 

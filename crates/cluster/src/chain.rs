@@ -94,6 +94,18 @@ impl Chain {
         Ok(frame)
     }
 
+    /// Appends a frame that the owner has pushed. `None` if it does not follow the last one: it is known, or
+    /// frames before it are missing.
+    pub fn accept_pushed<'a>(&mut self, slot: Slot, bytes: &'a [u8]) -> Option<Frame<'a>> {
+        if mutated!(PushSkipsGap)
+            && slot > self.next
+            && let Ok(frame) = Frame::decode(bytes)
+        {
+            (self.next, self.before) = (slot, frame.head.before);
+        }
+        self.accept(slot, bytes).ok()
+    }
+
     /// Steps over the next frame.
     pub(crate) fn skip(&mut self, bytes: &[u8]) {
         self.before = hash(bytes);

@@ -45,7 +45,7 @@ pub struct Head {
     pub term: Slot,
     /// The version of the catalogue under which the entries were decided.
     pub catalog: u64,
-    /// The wall clock of the owner. For display only.
+    /// The time of the stripe, which followers continue. In a claim the wall clock, for display only.
     pub millis: u64,
     /// The hash of the frame before.
     pub before: u128,

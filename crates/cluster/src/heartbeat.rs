@@ -32,6 +32,8 @@ pub struct Heartbeat {
     pub leaving: bool,
     /// The stripes that it owns, with their terms.
     pub owned: Vec<(u16, Slot)>,
+    /// The stripes that it follows and could take at once.
+    pub followed: Vec<u16>,
 }
 
 impl Heartbeat {
@@ -55,6 +57,8 @@ impl Heartbeat {
             out.put_varint((*stripe).into());
             out.put_varint(term.0);
         }
+        out.put_varint(self.followed.len() as u64);
+        self.followed.iter().for_each(|stripe| out.put_varint((*stripe).into()));
         out
     }
 
@@ -71,8 +75,20 @@ impl Heartbeat {
         let (ready, leaving) = (input.flag()?, input.flag()?);
         let owned = (0..input.count()?).map(|_| Ok((number(&mut input)?, Slot(input.varint()?))));
         let owned = owned.collect::<Result<_, DecodeError>>()?;
+        let followed = (0..input.count()?).map(|_| number(&mut input)).collect::<Result<_, _>>()?;
         input.finish()?;
-        Ok(Self { node, incarnation, beat, millis, address, client_addresses, ready, leaving, owned })
+        Ok(Self {
+            node,
+            incarnation,
+            beat,
+            millis,
+            address,
+            client_addresses,
+            ready,
+            leaving,
+            owned,
+            followed,
+        })
     }
 }
 
@@ -93,6 +109,7 @@ mod tests {
             ready: true,
             leaving: false,
             owned: vec![(0, Slot(1)), (31, Slot(u64::MAX))],
+            followed: vec![1, 2],
         };
         let bytes = heartbeat.encode();
         assert_eq!(Heartbeat::decode(&bytes), Ok(heartbeat));

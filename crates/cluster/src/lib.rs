@@ -13,14 +13,17 @@
 
 mod blobs;
 mod chain;
+mod claim;
 mod claimant;
 mod deployment;
+mod follower;
 mod frame;
 mod heartbeat;
 mod log_metrics;
 mod membership;
 mod node;
 mod node_core;
+mod node_followers;
 mod node_options;
 mod node_tasks;
 mod open_error;
@@ -39,7 +42,9 @@ mod writer;
 pub use chain::{Chain, ChainError};
 pub use claimant::{ClaimProgress, Claimant};
 pub use deployment::{Deployment, DeploymentError, Stripe};
+pub use follower::{FollowError, Follower, NotPromoted, PromoteError};
 pub use frame::{Body, Entries, Frame, Head, NodeId, Owner, encode_entry};
+pub use jeton_peer::{Tls as PeerTls, TlsError as PeerTlsError};
 pub use node::{ClusterNode, Freshness, NodeError};
 pub use node_options::{NodeOptions, Timing};
 pub use open_error::OpenError;

@@ -13,22 +13,25 @@ pub(crate) struct LogMetrics {
     pub bytes: AtomicU64,
     pub next_slot: AtomicU64,
     latency: [AtomicU64; BUCKETS],
-    /// When the last durable frame was sent first, in nanoseconds since `begin`. Ownership is proved then.
+    /// When the last durable frame was sent first, in nanoseconds since `begin`: ownership is proved then.
+    /// `u64::MAX` if there is none.
     proved: AtomicU64,
 }
 
-impl LogMetrics {
-    pub fn new(next_slot: u64) -> Self {
+impl Default for LogMetrics {
+    fn default() -> Self {
         Self {
             begin: Instant::now(),
             writes: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            next_slot: AtomicU64::new(next_slot),
+            next_slot: AtomicU64::new(0),
             latency: std::array::from_fn(|_| AtomicU64::new(0)),
-            proved: AtomicU64::new(0),
+            proved: AtomicU64::new(u64::MAX),
         }
     }
+}
 
+impl LogMetrics {
     /// The frame before `next_slot` is durable. It was sent at this time first.
     pub fn wrote(&self, sent: Instant, bytes: usize, next_slot: u64) {
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -39,9 +42,12 @@ impl LogMetrics {
         self.proved.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Release);
     }
 
-    /// Time since a moment at which the node was certainly the owner.
-    pub fn proved_ago(&self) -> Duration {
-        self.begin.elapsed().saturating_sub(Duration::from_nanos(self.proved.load(Ordering::Acquire)))
+    /// Time since a moment at which the node was certainly the owner, if there was one.
+    pub fn proved_ago(&self) -> Option<Duration> {
+        match self.proved.load(Ordering::Acquire) {
+            u64::MAX => None,
+            proved => Some(self.begin.elapsed().saturating_sub(Duration::from_nanos(proved))),
+        }
     }
 
     /// The time within which this share of the writes was durable.

@@ -3,7 +3,7 @@
 //! Time comes from outside: the monotonic clock of the observer. Nothing here is needed for safety: a wrong
 //! suspicion costs a claim that gives up, or a takeover of an owner that is alive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jeton_wal::Slot;
@@ -11,6 +11,7 @@ use jeton_wal::Slot;
 use crate::frame::{NodeId, Owner};
 use crate::heartbeat::Heartbeat;
 use crate::node_options::Timing;
+use crate::placement::rank;
 
 /// The most that clocks may differ: a quarter of the default skew of a table.
 pub(crate) const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(15);
@@ -81,15 +82,15 @@ impl Membership {
         }
     }
 
-    /// There is an owner that the heartbeats may not name yet.
-    pub fn announce(&mut self, stripe: u16, node: NodeId, term: Slot) {
-        let Some(member) = self.members.get(&node) else { return };
+    /// There is an owner that the heartbeats may not name yet. Returns whether that is new.
+    pub fn announce(&mut self, stripe: u16, node: NodeId, term: Slot) -> bool {
+        let Some(member) = self.members.get(&node) else { return false };
         let (incarnation, beat) = (member.heartbeat.incarnation, member.heartbeat.beat);
-        let fresh = Announced { node, term, incarnation, beat };
-        let known = self.announced.entry(stripe).or_insert(fresh);
-        if known.term < term {
-            *known = fresh;
+        let before = self.owner(stripe);
+        if self.announced.get(&stripe).is_none_or(|known| known.term < term) {
+            self.announced.insert(stripe, Announced { node, term, incarnation, beat });
         }
+        self.owner(stripe) != before
     }
 
     pub fn members(&self) -> impl Iterator<Item = &Member> {
@@ -142,6 +143,27 @@ impl Membership {
             !member.heartbeat.leaving && now.saturating_sub(member.seen) < self.timing.absence
         };
         self.members.values().filter(present).map(|member| member.heartbeat.node).chain([self.me])
+    }
+
+    /// Whether this node should follow a stripe: it is the first or the second choice, and may be the next
+    /// owner.
+    pub fn should_follow(&self, stripe: u16, now: Duration) -> bool {
+        rank(stripe, self.present(now)).iter().take(2).any(|node| *node == self.me)
+    }
+
+    /// A node that follows a stripe of this owner; `mine` are the stripes that the observer follows.
+    pub fn follower(&self, stripe: u16, owner: Option<NodeId>, mine: &BTreeSet<u16>) -> Option<NodeId> {
+        let follows = |member: &&Member| member.heartbeat.followed.contains(&stripe);
+        let others = self.members.values().filter(follows).map(|member| member.heartbeat.node);
+        let others = others.filter(|node| !self.is_suspected(*node));
+        let me = mine.contains(&stripe).then_some(self.me);
+        let all = others.chain(me).filter(|node| Some(*node) != owner);
+        rank(stripe, all).first().copied()
+    }
+
+    /// Whether a node follows a stripe, so that it can take it at once.
+    pub fn follows(&self, node: NodeId, stripe: u16) -> bool {
+        self.members.get(&node).is_some_and(|member| member.heartbeat.followed.contains(&stripe))
     }
 
     /// Whether stripes may be moved to a node now.

@@ -124,14 +124,21 @@ impl<R: Registers> ClusterNode<R> {
         drop(entered);
 
         let catalog = Arc::new(Catalog::within(&Budget::new(options.engine.memory_max)));
-        let tables = Tables::new(Arc::new(CatalogBlob(Arc::clone(&registers))), catalog, 0);
-        tables.refresh()?;
+        let tables = Tables::new(Arc::new(CatalogBlob::new(Arc::clone(&registers))), catalog, 0);
         let time = StoreTime::begin(SystemClock::default(), Timestamp::ZERO, Duration::MAX)
             .unwrap_or_else(|_| unreachable!("without a log any clock is believed"));
+        tables.refresh(|| time.now())?;
         // All nodes of the deployment have its secret, and only they have it.
         let secret = PeerSecret::new(*deployment.secret().as_bytes()).derive(b"connections between nodes");
         let secret = PeerSecret::new(secret);
-        let endpoint = Endpoint { magic: *MAGIC, version: VERSION, secret, me: me.node.0 };
+        let endpoint = Endpoint {
+            magic: *MAGIC,
+            version: VERSION,
+            secret,
+            me: me.node.0,
+            connect_timeout: options.timing.failure_timeout / 2,
+            tls: options.tls.clone(),
+        };
         let beat = before.map_or(0, |blob| blob.version);
         let core = Arc::new(NodeCore::new(Parts {
             registers,
@@ -148,6 +155,7 @@ impl<R: Registers> ClusterNode<R> {
             runtime.spawn(serve(listener, endpoint, Arc::new(PeerHandler(Arc::clone(&core))))),
             runtime.spawn(Arc::clone(&core).beat()),
             runtime.spawn(Arc::clone(&core).place()),
+            runtime.spawn(Arc::clone(&core).follow()),
         ];
         Ok(Arc::new(Self { core, runtime, tasks: Mutex::new(tasks), _lock: lock }))
     }
@@ -276,19 +284,17 @@ impl<R: Registers> ClusterNode<R> {
     /// Changes the settings of a table, durably. Every guarantee given before is kept. Owners adopt the
     /// change within seconds. Blocks.
     pub fn change_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
-        if !lock(&self.core.state).membership.clock_differences().is_empty() {
-            let why = "the clocks of the nodes differ too much for a change of settings";
-            return Err(EngineError::Storage(why.into()).into());
-        }
-        // No entry is as late, so nothing expires by this change.
-        self.core.tables.alter(name, settings, || self.now(), Timestamp::ZERO)?;
+        // Eras that have expired by all clocks are dropped.
+        let behind = self.core.options.engine.clock_ahead_max.as_nanos() as u64;
+        let expired = Timestamp::from_nanos(self.now().as_nanos().saturating_sub(behind));
+        self.core.tables.alter(name, settings, || self.now(), expired)?;
         self.core.refresh_tables_now()?;
         Ok(self.table(name)?)
     }
 
     /// Not supported in a cluster yet.
     pub fn delete_table(&self, _name: &str) -> Result<Timestamp, TableError> {
-        Err(EngineError::Storage("deleting a table is not supported in a cluster yet".into()).into())
+        Err(EngineError::Withheld("tables of a cluster cannot be deleted yet".into()).into())
     }
 
     /// The status of an id that is used for the routing key of this cell.
@@ -419,7 +425,7 @@ impl<R: Registers> ClusterNode<R> {
                 partitions,
                 owner: owner.map(|(node, _)| node),
                 term: owner.map(|(_, term)| term).unwrap_or_default(),
-                follower: None,
+                follower: membership.follower(number, owner.map(|(node, _)| node), &state.followed),
                 local: local.map(|owned| owned.status()),
             }
         };
@@ -455,6 +461,7 @@ impl<R: Registers> ClusterNode<R> {
             self.core.uninstall(&owned);
             owned.engine.close();
         }
+        self.core.close_followers();
     }
 }
 

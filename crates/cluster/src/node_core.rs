@@ -1,9 +1,8 @@
 //! What the tasks of a node share: its stripes, what it knows of other nodes, and its connections to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -11,12 +10,13 @@ use jeton_core::{Cell, PartitionId, Secret, TableId};
 use jeton_engine::internals::{StoreTime, Tables};
 use jeton_engine::{Clock, EngineError, SystemClock};
 use jeton_peer::{Endpoint, Handler, PeerClient};
-use jeton_register::Registers;
+use jeton_register::{Admission, Registers};
 use jeton_wal::Slot;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::blobs::CatalogBlob;
 use crate::deployment::Deployment;
+use crate::follower::Follower;
 use crate::frame::{NodeId, Owner};
 use crate::membership::Membership;
 use crate::node_options::NodeOptions;
@@ -27,12 +27,12 @@ use crate::wire::{Message, Outcome, OwnerHint, encode_cells};
 /// Stripes that are opened at a time.
 const OPENING_MAX: usize = 4;
 
+/// The most requests of clients that are routed, and their bytes.
+const ROUTED_MAX: usize = 1 << 17;
+const ROUTED_BYTES_MAX: usize = 256 << 20;
+
 /// Cells of one message about a list.
 pub(crate) const LIST_MAX: usize = 1024;
-
-/// After this time without a look at the registers, an owner does not trust its catalogue. With the clock
-/// difference it is below the minute for which a table accepts entries of its settings before a change.
-pub(crate) const CATALOG_VALID: Duration = Duration::from_secs(20);
 
 pub(crate) struct NodeCore<R: Registers> {
     pub registers: Arc<R>,
@@ -53,8 +53,12 @@ pub(crate) struct NodeCore<R: Registers> {
     pub wake: Notify,
     pub beat_now: Notify,
     stripes: Vec<ArcSwapOption<OwnedStripe<R>>>,
+    /// The engines that follow stripes of other nodes. Locked while they read.
+    pub followers: Vec<Mutex<Option<Follower<R>>>>,
     peers: Mutex<BTreeMap<NodeId, Arc<PeerClient>>>,
     pub opening: Semaphore,
+    /// Bounds the requests of clients that are routed.
+    pub admission: Arc<Admission>,
     pub leaving: AtomicBool,
     pub closed: AtomicBool,
 }
@@ -65,6 +69,8 @@ pub(crate) struct State {
     pub beat: u64,
     /// Stripes with their terms that are being yielded: the node still owns them.
     pub yielding: Vec<(u16, Slot)>,
+    /// Stripes that this node follows, as of its last read.
+    pub followed: BTreeSet<u16>,
     /// By what they are about.
     pub alarms: BTreeMap<String, String>,
 }
@@ -92,11 +98,19 @@ impl<R: Registers> NodeCore<R> {
         let clock = SystemClock::default();
         let takeover = Takeover::new(me.node, deployment.stripes(), &options.timing, clock.elapsed());
         let membership = Membership::new(me.node, options.timing.clone());
-        let state = State { membership, takeover, beat, yielding: Vec::new(), alarms: BTreeMap::new() };
+        let state = State {
+            membership,
+            takeover,
+            beat,
+            yielding: Vec::new(),
+            followed: BTreeSet::new(),
+            alarms: BTreeMap::new(),
+        };
         Self {
             registers,
             secret: deployment.secret(),
             stripes: (0..deployment.stripes()).map(|_| ArcSwapOption::empty()).collect(),
+            followers: (0..deployment.stripes()).map(|_| Mutex::default()).collect(),
             deployment,
             me,
             options,
@@ -111,6 +125,7 @@ impl<R: Registers> NodeCore<R> {
             beat_now: Notify::new(),
             peers: Mutex::default(),
             opening: Semaphore::new(OPENING_MAX),
+            admission: Admission::new(ROUTED_MAX, ROUTED_BYTES_MAX),
             leaving: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
@@ -118,6 +133,10 @@ impl<R: Registers> NodeCore<R> {
 
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
     }
 
     pub fn stripe_of(&self, partition: PartitionId) -> u16 {
@@ -145,8 +164,10 @@ impl<R: Registers> NodeCore<R> {
     }
 
     pub fn learn_owner(&self, hint: OwnerHint) {
-        lock(&self.state).membership.announce(hint.stripe, hint.node, hint.term);
-        self.routes.send_replace(());
+        // Not otherwise: the requests that wait would be sent again at once.
+        if lock(&self.state).membership.announce(hint.stripe, hint.node, hint.term) {
+            self.routes.send_replace(());
+        }
     }
 
     /// The stripe is open.
@@ -206,7 +227,7 @@ impl<R: Registers> NodeCore<R> {
         for owned in self.all_owned() {
             owned.engine.refresh_tables()?;
         }
-        self.tables.refresh()?;
+        self.tables.refresh(|| self.time.now())?;
         Ok(())
     }
 

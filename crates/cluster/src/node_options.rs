@@ -22,7 +22,7 @@ pub struct NodeOptions {
     pub timing: Timing,
     /// Encrypts and authenticates connections between nodes with certificates, in addition to the key that
     /// all nodes of a deployment have.
-    pub tls: Option<()>,
+    pub tls: Option<jeton_peer::Tls>,
 }
 
 impl NodeOptions {

@@ -10,14 +10,15 @@ use bytes::Bytes;
 use jeton_engine::Clock;
 use jeton_peer::CallError;
 use jeton_register::{Blob, Registers};
+use jeton_wal::Slot;
 use tokio::time::{sleep, timeout};
 
 use crate::blobs::catalog_version;
 use crate::frame::NodeId;
 use crate::heartbeat::{AGE_MAX_MILLIS, Heartbeat, PREFIX};
-use crate::node_core::{CATALOG_VALID, NodeCore, State, close_in_background, lock};
-use crate::open_error::OpenError;
-use crate::owned_stripe::{OwnedStripe, StripeError};
+use crate::node_core::{NodeCore, State, close_in_background, lock};
+use crate::node_followers::ClaimError;
+use crate::owned_stripe::OwnedStripe;
 use crate::takeover::Action;
 use crate::wire::{Message, OwnerHint};
 
@@ -58,11 +59,11 @@ impl<R: Registers> NodeCore<R> {
     pub async fn write_heartbeat(&self) {
         let owned = self.all_owned().filter(|owned| !owned.log.is_deposed());
         let mut owned: Vec<_> = owned.map(|owned| (owned.stripe.number, owned.log.term())).collect();
-        let beat = {
+        let (beat, followed) = {
             let mut state = lock(&self.state);
             owned.extend(&state.yielding);
             state.beat += 1;
-            state.beat
+            (state.beat, state.followed.iter().copied().collect())
         };
         let leaving = self.leaving.load(Ordering::Acquire);
         let heartbeat = Heartbeat {
@@ -75,6 +76,7 @@ impl<R: Registers> NodeCore<R> {
             ready: !leaving && !lock(&self.state).membership.is_clock_wrong(),
             leaving,
             owned,
+            followed,
         };
         let blob = Blob { version: beat, bytes: Bytes::from(heartbeat.encode()) };
         match self.registers.put_blob(&Heartbeat::blob_name(self.me.node), blob).await {
@@ -143,7 +145,6 @@ impl<R: Registers> NodeCore<R> {
     }
 
     async fn check_catalog(self: &Arc<Self>) {
-        let at = Instant::now();
         let version = match catalog_version(&*self.registers).await {
             Ok(version) => version,
             Err(error) => return tracing::warn!(%error, "the version of the catalogue cannot be read"),
@@ -152,9 +153,6 @@ impl<R: Registers> NodeCore<R> {
             || self.tables.version() < version
         {
             self.refresh_tables().await;
-        }
-        for owned in self.all_owned().filter(|owned| owned.engine.tables_version() >= version) {
-            owned.log.confirm_catalog(at, CATALOG_VALID);
         }
     }
 
@@ -241,17 +239,11 @@ impl<R: Registers> NodeCore<R> {
             return;
         }
         let core = Arc::clone(&self);
-        let opened = tokio::task::spawn_blocking(move || {
-            let (registers, folder) = (Arc::clone(&core.registers), &core.options.directory);
-            let engine = &core.options.engine;
-            let is_alive = |owner| lock(&core.state).membership.is_alive(owner);
-            OwnedStripe::open(registers, core.deployment, stripe, core.me, folder, engine, is_alive)
-        });
-        let why = match opened.await {
+        let why = match tokio::task::spawn_blocking(move || core.promote(stripe)).await {
             Ok(Ok(owned)) => return self.opened(owned).await,
-            // Another node was faster.
-            Ok(Err(StripeError::Log(OpenError::Owned(owner)))) => {
-                tracing::debug!(stripe, owner = format!("{:032x}", owner.0), "the stripe has an owner");
+            Ok(Err(ClaimError::Owned(owner))) => {
+                let owner = owner.map(|owner| format!("{:032x}", owner.node.0));
+                tracing::debug!(stripe, owner, "the stripe has an owner");
                 lock(&self.state).takeover.lost(stripe, self.clock.elapsed());
                 return;
             }
@@ -305,10 +297,12 @@ impl<R: Registers> NodeCore<R> {
         // The requests in flight complete first.
         let idle = owned.running.write().await;
         let yielded = owned.log.yield_to(to).await;
+        // Later than the term of this node, and earlier than that of the next owner.
+        let term = Slot(owned.log.metrics().next_slot.load(Ordering::Relaxed).saturating_sub(1));
         if yielded.is_ok() {
             // So that no other node takes it meanwhile.
-            self.announce(OwnerHint { stripe, node: to, term: owned.log.term() });
-            self.learn_owner(OwnerHint { stripe, node: to, term: owned.log.term() });
+            self.announce(OwnerHint { stripe, node: to, term });
+            self.learn_owner(OwnerHint { stripe, node: to, term });
         }
         drop(idle);
         close_in_background(&owned);
@@ -316,7 +310,7 @@ impl<R: Registers> NodeCore<R> {
             let mut state = lock(&self.state);
             state.yielding.retain(|(yielding, _)| *yielding != stripe);
             match &yielded {
-                Ok(()) => state.takeover.yielded(stripe, owned.log.term(), self.clock.elapsed()),
+                Ok(()) => state.takeover.yielded(stripe, term, self.clock.elapsed()),
                 Err(_) => state.takeover.lost(stripe, self.clock.elapsed()),
             }
         }

@@ -1,19 +1,15 @@
 //! A stripe that the node owns: its log and its engine.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_executor::block_on;
 use jeton_engine::{AppendError, Engine, EngineError, OperationOutcome, Options, Request, Response};
 use jeton_register::Registers;
 use jeton_wal::Error as LogError;
 use tokio::sync::RwLock;
 
-use crate::deployment::{Deployment, Stripe};
-use crate::frame::Owner;
+use crate::deployment::Stripe;
 use crate::node::Freshness;
-use crate::open_error::OpenError;
 use crate::status::LocalStripeStatus;
 use crate::stripe_log::StripeLog;
 
@@ -26,19 +22,8 @@ pub(crate) struct OwnedStripe<R: Registers> {
     operations: AtomicU64,
 }
 
-/// Why a node does not own a stripe that it tried to open.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StripeError {
-    #[error(transparent)]
-    Log(#[from] OpenError),
-    #[error(transparent)]
-    Engine(#[from] jeton_engine::OpenError),
-    #[error("cannot create the directory of the stripe: {0}")]
-    Io(#[from] std::io::Error),
-}
-
 /// Options of the engine of one stripe of several.
-fn divided(options: &Options, stripe: &Stripe, stripes: usize) -> Options {
+pub(crate) fn divided(options: &Options, stripe: &Stripe, stripes: usize) -> Options {
     let share = |bytes: usize| (bytes / stripes).max(1 << 20);
     let mut options = options.clone();
     options.partitions = stripe.partitions.clone();
@@ -52,30 +37,8 @@ fn divided(options: &Options, stripe: &Stripe, stripes: usize) -> Options {
 }
 
 impl<R: Registers> OwnedStripe<R> {
-    /// Claims the stripe, unless its owner is alive, and opens its engine in a directory below `directory`.
-    /// Blocks.
-    pub fn open(
-        registers: Arc<R>,
-        deployment: Deployment,
-        number: u16,
-        me: Owner,
-        directory: &Path,
-        options: &Options,
-        is_alive: impl Fn(Owner) -> bool,
-    ) -> Result<Self, StripeError> {
-        let stripe = deployment.stripe(number).ok_or(OpenError::NoStripe(number))?;
-        let folder = directory.join(format!("stripe-{number}"));
-        std::fs::create_dir_all(&folder)?;
-        let log = StripeLog::open_unless_owned(registers, deployment, number, me, &folder, is_alive)?;
-        let log = Arc::new(log);
-        let options = divided(options, &stripe, deployment.stripes().into());
-        let opened = Engine::open_on(Arc::clone(&log), &folder, options);
-        if opened.is_err() {
-            // Another node may be able to open it.
-            drop(block_on(log.yield_to(me.node)));
-        }
-        let engine = opened?;
-        Ok(Self { stripe, log, engine, running: RwLock::new(()), operations: AtomicU64::new(0) })
+    pub fn new(stripe: Stripe, log: Arc<StripeLog<R>>, engine: Engine<StripeLog<R>>) -> Self {
+        Self { stripe, log, engine, running: RwLock::new(()), operations: AtomicU64::new(0) }
     }
 
     /// Executes requests. What depends on the state of the stripe is proved to be of its owner.
@@ -85,7 +48,7 @@ impl<R: Registers> OwnedStripe<R> {
         let is_fresh = match freshness {
             Freshness::Linearizable => false,
             // Checked before the read: the proof must not be later than the value by more than that.
-            Freshness::MaxStaleness(time) => self.log.metrics().proved_ago() < time,
+            Freshness::MaxStaleness(time) => self.log.metrics().proved_ago().is_some_and(|ago| ago < time),
         };
         // Before the read, so that both are in flight at the same time.
         let early = (!is_fresh && requests.iter().any(reads)).then(|| self.log.prove());

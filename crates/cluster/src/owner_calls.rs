@@ -42,7 +42,7 @@ impl<R: Registers> NodeCore<R> {
         loop {
             let mut changed = self.routes.subscribe();
             let result = if self.owned(stripe).is_some() {
-                self.owner_call(&message).await
+                timeout_at(deadline, self.owner_call(&message)).await.unwrap_or(Err(EngineError::Closed))
             } else {
                 self.call_owner(stripe, &bytes, deadline).await
             };

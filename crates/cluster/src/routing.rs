@@ -77,6 +77,11 @@ impl<R: Registers> NodeCore<R> {
     /// Executes requests at the owners of their partitions.
     pub async fn submit(self: Arc<Self>, requests: Vec<Request>, freshness: Freshness) -> Vec<Response> {
         let deadline = Instant::now() + self.options.timing.request_timeout;
+        let bytes = requests.iter().map(|request| 256 + request.value_bytes_max()).sum();
+        let Ok(_admitted) = self.admission.reserve(requests.len(), bytes) else {
+            let busy = EngineError::Busy("too many requests are waiting");
+            return vec![Response::Applied(Err(busy)); requests.len()];
+        };
         let mut responses: Vec<Option<Response>> = requests.iter().map(|_| None).collect();
         let opened = |(at, request)| Open { at, request, unknown: false };
         let mut open: Vec<Open> = requests.into_iter().enumerate().map(opened).collect();

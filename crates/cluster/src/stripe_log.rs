@@ -1,10 +1,12 @@
 //! The log of a stripe, as its owner uses it: frames in write-once registers, written by a thread.
 
+// Long file: the log as the engine uses it, with the thread that writes it.
+
 use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,15 +14,15 @@ use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::PartitionId;
 use jeton_engine::{
-    AppendError, BlobStore, CATALOG, Clock, EntryLocation, PartitionLog, STORE, STORE_VERSION, SystemClock,
+    AppendError, BlobStore, CATALOG, EntryLocation, LogClock, PartitionLog, STORE, STORE_VERSION,
 };
-use jeton_register::{Admission, Admitted, Batch, Error, LogId, Registers, WriteResult};
+use jeton_register::{Admission, Admitted, LogId, Registers};
 use jeton_wal::{Blob, Error as LogError, Extent, Limits, LogId as PartitionLogId, Slot, spawn_aborting};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::blobs::{CacheFolder, read_catalog, write_catalog};
 use crate::chain::{Chain, ChainError};
-use crate::claimant::{ClaimProgress, Claimant};
+use crate::claim::{claim, millis, write};
 use crate::deployment::Deployment;
 use crate::frame::{Body, ENTRY_OVERHEAD_MAX, HEAD_BYTES, NodeId, Owner, encode_entry};
 use crate::log_metrics::LogMetrics;
@@ -42,32 +44,39 @@ const REQUESTS_MAX: usize = 1024;
 const REQUEST_BYTES_MAX: usize = 8 << 20;
 
 /// The pause before a write is repeated; each is twice as long as the one before.
-const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Writes of a claim without a result, after which it is given up.
-const CLAIM_WRITES_MAX: u32 = 10;
+/// After this time without a write, an owner writes a proof.
+const PROOF_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The log of a stripe in registers, in the term that began when it was opened.
+/// Durable frames that wait for a subscriber. One that lags behind further is dropped.
+const SUBSCRIBED_FRAMES_MAX: usize = 64;
+
+/// The log of a stripe in registers. It is opened by a follower, which only reads it, and written once the
+/// node has [claimed](Self::own) the stripe. A log that is deposed must be opened again.
 ///
 /// Nothing is trimmed: the stores of a node are caches, so the registers keep what a node with an empty
 /// directory needs.
 pub struct StripeLog<R> {
     registers: Arc<R>,
     deployment: Deployment,
-    /// Before the first frame, and as of the claim.
+    /// Before the first frame, and when the log was opened.
     empty: Chain,
-    claimed: Chain,
+    opened: Chain,
+    /// The slot of the claim of this node; 0 before that.
+    term: AtomicU64,
     limits: Limits,
     admission: Arc<Admission>,
     /// The version of the catalogue, for the next frame.
     catalog: Arc<AtomicU64>,
-    /// Until when, in milliseconds since `opened`, the catalogue is known to be the latest.
-    catalog_valid: AtomicU64,
-    opened: Instant,
     metrics: Arc<LogMetrics>,
     end: Arc<End>,
-    /// `None` once the log is closed.
+    /// The clock of the engine.
+    clock: Arc<OnceLock<LogClock>>,
+    proof_interval: Arc<AtomicU64>,
+    subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
+    /// `None` before the claim, and once the log is closed.
     commands: Mutex<Option<Sender<Command>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     folder: CacheFolder,
@@ -115,24 +124,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The wall clock, for display.
-fn millis() -> u64 {
-    SystemClock::default().wall().as_nanos() / 1_000_000
-}
-
-async fn write<R: Registers>(
-    registers: &R,
-    log: LogId,
-    slot: Slot,
-    value: &Bytes,
-) -> Result<WriteResult, Error> {
-    let mut batch = Batch::new();
-    batch.push(log, slot, value);
-    let permit = registers.admit(1, value.len())?;
-    let results = registers.write(batch, permit).await?;
-    results.into_iter().next().ok_or_else(|| Error::Unknown("no result".into()))
-}
-
 impl<R: Registers> StripeLog<R> {
     /// Reads the log to its end, and claims it for this node. The directory is a cache of the stripe, and may
     /// be empty. Blocks.
@@ -143,79 +134,107 @@ impl<R: Registers> StripeLog<R> {
         me: Owner,
         folder: &Path,
     ) -> Result<Self, OpenError> {
-        Self::open_unless_owned(registers, deployment, number, me, folder, |_| false)
+        let mut log = Self::follow(registers, deployment, number, folder)?;
+        log.opened = claim(&*log.registers, log.opened.clone(), me)?;
+        log.own(&log.opened)?;
+        Ok(log)
     }
 
-    /// As [`open`](Self::open), unless `is_alive` is true for the owner at the end of the log.
-    pub fn open_unless_owned(
+    /// Reads the log to its end, and writes nothing. Blocks.
+    pub fn follow(
         registers: Arc<R>,
         deployment: Deployment,
         number: u16,
-        me: Owner,
         folder: &Path,
-        is_alive: impl Fn(Owner) -> bool,
     ) -> Result<Self, OpenError> {
         let stripe = deployment.stripe(number).ok_or(OpenError::NoStripe(number))?;
         let empty = deployment.chain(stripe);
         let folder = CacheFolder::open(folder, empty.before())?;
-        let mut chain = empty.clone();
-        block_on(chain.read(&*registers, Slot::MAX, |_, _| Ok::<_, ChainError>(())))?;
-        if let Some(owner) = chain.owner().filter(|owner| owner.node != me.node && is_alive(*owner)) {
-            return Err(OpenError::Owned(owner.node));
-        }
-        let claimed = claim(&*registers, chain, me)?;
-
-        let catalog = Arc::new(AtomicU64::new(claimed.catalog()));
-        let metrics = Arc::new(LogMetrics::new(claimed.next().0));
-        let end = Arc::<End>::default();
-        let (commands, received) = channel();
-        let thread = WriterThread {
-            writer: Writer::new(&claimed, FRAME_BYTES_MAX),
-            registers: Arc::clone(&registers),
-            log: claimed.log(),
-            catalog: Arc::clone(&catalog),
-            metrics: Arc::clone(&metrics),
-            end: Arc::clone(&end),
-        };
-        let thread = spawn_aborting("jeton-stripe", move || thread.run(&received));
-        let io_error = |source| OpenError::Io { path: "the thread of the stripe".into(), source };
+        let mut opened = empty.clone();
+        block_on(opened.read(&*registers, Slot::MAX, |_, _| Ok::<_, ChainError>(())))?;
         Ok(Self {
             limits: limits(&*registers),
             registers,
             deployment,
             empty,
-            claimed,
+            opened,
+            term: AtomicU64::new(0),
             admission: Admission::new(REQUESTS_MAX, REQUEST_BYTES_MAX),
-            catalog,
-            catalog_valid: AtomicU64::new(u64::MAX),
-            opened: Instant::now(),
-            metrics,
-            end,
-            commands: Mutex::new(Some(commands)),
-            thread: Mutex::new(Some(thread.map_err(io_error)?)),
+            catalog: Arc::default(),
+            metrics: Arc::default(),
+            end: Arc::default(),
+            clock: Arc::default(),
+            proof_interval: Arc::new(AtomicU64::new(PROOF_INTERVAL.as_millis() as u64)),
+            subscribers: Arc::default(),
+            commands: Mutex::new(None),
+            thread: Mutex::new(None),
             folder,
         })
     }
 
-    /// The slot of the claim.
-    pub fn term(&self) -> Slot {
-        self.claimed.term()
-    }
-
-    /// Whether another node has taken the stripe over, or this one has yielded it.
-    pub fn is_deposed(&self) -> bool {
-        self.end.is_deposed()
+    /// Begins the term of this node: its claim is the last frame of the chain.
+    pub(crate) fn own(&self, claimed: &Chain) -> Result<(), OpenError> {
+        let (commands, received) = channel();
+        let thread = WriterThread {
+            writer: Writer::new(claimed, FRAME_BYTES_MAX),
+            registers: Arc::clone(&self.registers),
+            log: claimed.log(),
+            catalog: Arc::clone(&self.catalog),
+            metrics: Arc::clone(&self.metrics),
+            end: Arc::clone(&self.end),
+            clock: Arc::clone(&self.clock),
+            proof_interval: Arc::clone(&self.proof_interval),
+            subscribers: Arc::clone(&self.subscribers),
+        };
+        let thread = spawn_aborting("jeton-stripe", move || thread.run(&received));
+        let io_error = |source| OpenError::Io { path: "the thread of the stripe".into(), source };
+        *lock(&self.thread) = Some(thread.map_err(io_error)?);
+        *lock(&self.commands) = Some(commands);
+        self.catalog.fetch_max(claimed.catalog(), Ordering::Relaxed);
+        self.term.store(claimed.term().0, Ordering::Release);
+        Ok(())
     }
 
     pub(crate) fn metrics(&self) -> &LogMetrics {
         &self.metrics
     }
 
-    /// The catalogue of the engine was the latest at this time. Once this was called, nothing is written for
-    /// which the catalogue was the latest more than `valid` before.
-    pub(crate) fn confirm_catalog(&self, at: Instant, valid: Duration) {
-        let until = (at + valid).saturating_duration_since(self.opened);
-        self.catalog_valid.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    pub(crate) fn registers(&self) -> &R {
+        &self.registers
+    }
+
+    /// As of the time when the log was opened.
+    pub(crate) fn opened(&self) -> &Chain {
+        &self.opened
+    }
+
+    /// Whether this node has claimed the stripe. It may be deposed since.
+    fn is_owner(&self) -> bool {
+        self.term() > Slot::ZERO
+    }
+
+    /// The frames that this owner writes from now on, once they are durable. A subscriber that does not keep
+    /// up is dropped, and must read the registers.
+    pub fn subscribe(&self) -> mpsc::Receiver<(Slot, Bytes)> {
+        let (sender, frames) = mpsc::channel(SUBSCRIBED_FRAMES_MAX);
+        lock(&self.subscribers).push(sender);
+        frames
+    }
+
+    /// Sets the time without a write after which the owner writes a proof, from the next write on.
+    pub fn set_proof_interval(&self, interval: Duration) {
+        let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        self.proof_interval.store(millis.max(1), Ordering::Relaxed);
+    }
+
+    /// The slot of the claim of this node; 0 while it follows.
+    pub fn term(&self) -> Slot {
+        Slot(self.term.load(Ordering::Acquire))
+    }
+
+    /// Whether another node has taken the stripe over, or this one has yielded it.
+    pub fn is_deposed(&self) -> bool {
+        self.end.is_deposed()
     }
 
     /// Proves that this node was the owner at some time after the call. Then a value that was durable here at
@@ -236,7 +255,9 @@ impl<R: Registers> StripeLog<R> {
         &self,
         yield_to: Option<NodeId>,
     ) -> impl Future<Output = Result<(), AppendError>> + Send + 'static + use<R> {
-        let sent = self.admission.reserve(1, 0).map(|admitted| {
+        let owner = if self.is_owner() { Ok(()) } else { Err(AppendError::Deposed) };
+        let admitted = owner.and_then(|()| Ok(self.admission.reserve(1, 0).map_err(log_error)?));
+        let sent = admitted.map(|admitted| {
             let (ticket, result) = Ticket::new(admitted);
             let command = match yield_to {
                 None => Command::Prove(ticket),
@@ -244,7 +265,7 @@ impl<R: Registers> StripeLog<R> {
             };
             self.send(command, result)
         });
-        async move { sent.map_err(log_error)?.await }
+        async move { sent?.await }
     }
 
     fn send(
@@ -273,29 +294,6 @@ fn limits<R: Registers>(registers: &R) -> Limits {
     }
 }
 
-fn claim<R: Registers>(registers: &R, chain: Chain, me: Owner) -> Result<Chain, OpenError> {
-    let log = chain.log();
-    let mut claimant = Claimant::new(chain, me);
-    let mut pause = PAUSE_MIN;
-    for _ in 0..CLAIM_WRITES_MAX {
-        let (slot, value) = claimant.write(millis());
-        let result = block_on(write(registers, log, slot, &value));
-        let failed = result.is_err();
-        claimant = match claimant.written(result)? {
-            ClaimProgress::Claimed(chain) => return Ok(chain),
-            ClaimProgress::GaveUp(chain) => {
-                return Err(OpenError::Owned(chain.owner().map_or(me.node, |owner| owner.node)));
-            }
-            ClaimProgress::Again(claimant) => claimant,
-        };
-        if failed {
-            std::thread::sleep(pause);
-            pause = PAUSE_MAX.min(2 * pause);
-        }
-    }
-    Err(Error::Unavailable("no result of the claim".into()).into())
-}
-
 struct WriterThread<R> {
     writer: Writer<Ticket>,
     registers: Arc<R>,
@@ -303,6 +301,9 @@ struct WriterThread<R> {
     catalog: Arc<AtomicU64>,
     metrics: Arc<LogMetrics>,
     end: Arc<End>,
+    clock: Arc<OnceLock<LogClock>>,
+    proof_interval: Arc<AtomicU64>,
+    subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
 }
 
 impl<R: Registers> WriterThread<R> {
@@ -311,13 +312,18 @@ impl<R: Registers> WriterThread<R> {
         let (mut pause, mut sent) = (PAUSE_MIN, None);
         loop {
             if self.writer.is_idle() {
-                let Ok(command) = commands.recv() else { return };
-                self.take(command);
+                let interval = Duration::from_millis(self.proof_interval.load(Ordering::Relaxed));
+                match commands.recv_timeout(interval) {
+                    Ok(command) => self.take(command),
+                    Err(RecvTimeoutError::Timeout) => self.writer.prove_idle(),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
             }
             while let Ok(command) = commands.try_recv() {
                 self.take(command);
             }
-            let written = self.writer.write(self.catalog.load(Ordering::Relaxed), millis());
+            let millis = self.clock.get().map_or_else(millis, |clock| clock().as_nanos() / 1_000_000);
+            let written = self.writer.write(self.catalog.load(Ordering::Relaxed), millis);
             let Some((slot, value)) = written else { continue };
             let first = *sent.get_or_insert_with(Instant::now);
             let result = block_on(write(&*self.registers, self.log, slot, &value));
@@ -328,6 +334,9 @@ impl<R: Registers> WriterThread<R> {
                     let ended = self.writer.has_ended();
                     if ended {
                         self.end.depose();
+                    }
+                    if let Some(frame) = self.writer.take_durable() {
+                        lock(&self.subscribers).retain(|one| one.try_send(frame.clone()).is_ok());
                     }
                     tickets.into_iter().for_each(Ticket::complete);
                     if ended {
@@ -376,11 +385,8 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
     }
 
     fn reserve(&self, entries: usize, bytes: usize) -> Result<Admitted, AppendError> {
-        if self.is_deposed() {
+        if !self.is_owner() || self.is_deposed() {
             return Err(AppendError::Deposed);
-        }
-        if self.opened.elapsed().as_millis() > self.catalog_valid.load(Ordering::Relaxed).into() {
-            return Err(LogError::Busy("the catalogue may not be the latest".into()).into());
         }
         let overhead = entries * (ENTRY_OVERHEAD_MAX + ENTRY_START_MAX);
         Ok(self.admission.reserve(1, bytes + overhead).map_err(log_error)?)
@@ -411,7 +417,7 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
             }
         }
         let mut chain = self.empty.clone();
-        let read = chain.read(&*self.registers, self.term(), |register, frame| {
+        let read = chain.read(&*self.registers, Slot(self.opened.next().0 - 1), |register, frame| {
             let Body::Entries(entries) = frame.body else { return Ok(()) };
             for (partition, slot, bytes) in entries.iter() {
                 let at = EntryLocation::Register(register);
@@ -420,20 +426,24 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
             Ok(())
         });
         block_on(read).map_err(|Stopped(error)| error)?;
-        if chain != self.claimed {
+        if chain != self.opened {
             return Err(LogError::Damaged(format!("{} has lost frames", chain.log())).into());
         }
         Ok(())
     }
 
-    /// As of the claim.
+    /// As of the time when the log was opened.
     fn extent(&self, partition: PartitionId) -> Result<Extent, LogError> {
-        Ok(Extent { trimmed: Slot::ZERO, last: self.claimed.last_slot(partition) })
+        Ok(Extent { trimmed: Slot::ZERO, last: self.opened.last_slot(partition) })
     }
 
     /// Trims nothing: see [`StripeLog`].
     fn trim(&self, _: &[(PartitionLogId, Slot)]) -> Result<(), LogError> {
         Ok(())
+    }
+
+    fn set_clock(&self, clock: LogClock) {
+        let _only_once = self.clock.set(clock);
     }
 
     fn stop_waiting(&self) {
@@ -449,14 +459,10 @@ impl<R: Registers> BlobStore for StripeLog<R> {
     fn put_blob(&self, name: &str, blob: &Blob) -> Result<bool, LogError> {
         match name {
             STORE => Err(LogError::Invalid("the secret of a deployment does not change".into())),
-            CATALOG if self.is_deposed() => Err(LogError::Unavailable("another node owns the stripe".into())),
-            CATALOG => {
-                let stored = write_catalog(&*self.registers, blob)?;
-                if stored {
-                    self.catalog.fetch_max(blob.version, Ordering::Relaxed);
-                }
-                Ok(stored)
+            CATALOG if !self.is_owner() || self.is_deposed() => {
+                Err(LogError::Unavailable("another node owns the stripe".into()))
             }
+            CATALOG => write_catalog(&*self.registers, blob),
             _ => self.folder.put(name, blob),
         }
     }
@@ -471,16 +477,19 @@ impl<R: Registers> BlobStore for StripeLog<R> {
             CATALOG => {
                 let found = read_catalog(&*self.registers)?;
                 let version = found.as_ref().map_or(0, |blob| blob.version);
-                let needed = self.claimed.catalog();
+                let needed = self.opened.catalog();
                 if version < needed {
                     let why = format!("the log needs version {needed} of the catalogue; there is {version}");
                     return Err(LogError::Damaged(why));
                 }
-                self.catalog.fetch_max(version, Ordering::Relaxed);
                 Ok(found)
             }
             _ => self.folder.get(name),
         }
+    }
+
+    fn shared_catalog(&self) -> Option<&AtomicU64> {
+        Some(&self.catalog)
     }
 }
 

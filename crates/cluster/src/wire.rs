@@ -372,3 +372,74 @@ fn decode_request(
         _ => return Err(DecodeError("an unknown request")),
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use jeton_core::{Addition, Change, Column};
+
+    use super::*;
+
+    fn requests(secret: &Secret) -> Vec<Request> {
+        let cell = Cell::new(secret, TableId(3), b"row", &Column::unnamed()).unwrap();
+        let id = OpId::uuid7_from(1_700_000_000_000, 5);
+        let with_id = Operation::single(Some(id.clone()), cell.clone(), Change::Add(-3)).unwrap();
+        let changes = vec![(cell.clone(), Change::Put((*b"x").into())), (cell.clone(), Change::Reset)];
+        let without_id = Operation::batch(None, changes).unwrap();
+        let name = BranchName::new(b"b").unwrap();
+        let addition = Addition { cell: cell.clone(), delta: -4, min: Some(0), max: None };
+        let branch = Branch::new(name.clone(), vec![addition], Vec::new()).unwrap();
+        let finish = BranchRequest::Finish {
+            name: name.clone(),
+            outcome: BranchOutcome::Commit,
+            others_finished: true,
+        };
+        let key = secret.id_key(&cell, &id, &mut Vec::new());
+        let mut principal = Request::apply(with_id, secret, &mut Vec::new());
+        principal.set_principal(77);
+        vec![
+            principal,
+            Request::apply(without_id, secret, &mut Vec::new()),
+            Request::Read { cell: cell.clone() },
+            Request::branch(BranchRequest::Prepare(branch), cell.partition(), secret),
+            Request::branch(finish, PartitionId(8), secret),
+            Request::branch(BranchRequest::Lookup(name), PartitionId(9), secret),
+            Request::Recall { cell, id, key },
+            Request::PreparedBranches { partition: PartitionId(255) },
+        ]
+    }
+
+    #[test]
+    fn requests_round_trip_with_their_hashes() {
+        let secret = Secret::new([7; 16]);
+        let all = requests(&secret);
+        let allowances = [Some(4), None, None, Some(0), None, None, None, None];
+        let freshness = Freshness::MaxStaleness(Duration::from_millis(70));
+        let bytes = encode_submit(12, freshness, &all.iter().collect::<Vec<_>>(), &allowances);
+        let Message::Submit(submit) = Message::decode(&bytes, &secret).unwrap() else {
+            panic!("no requests")
+        };
+        assert_eq!((submit.catalog, submit.freshness), (12, freshness));
+        let without_quota = |mut request: Request| {
+            if let Request::Apply { quota, .. } | Request::Branch { quota, .. } = &mut request {
+                *quota = None;
+            }
+            format!("{request:?}")
+        };
+        let decoded: Vec<String> = submit.requests.into_iter().map(without_quota).collect();
+        assert_eq!(decoded, all.iter().map(|request| format!("{request:?}")).collect::<Vec<_>>());
+        let left = submit.allowances.iter().map(|one| Some(one.as_ref()?.left.load(Ordering::Relaxed)));
+        assert_eq!(left.collect::<Vec<_>>(), allowances);
+        for len in 0..bytes.len() {
+            assert!(Message::decode(&bytes[..len], &secret).is_err(), "at {len}");
+        }
+    }
+
+    #[test]
+    fn an_allowance_is_not_exceeded() {
+        let allowance = Allowance { left: 3.into(), ..Default::default() };
+        assert!(allowance.take(2).is_ok());
+        assert!(allowance.take(2).is_err());
+        assert!(allowance.take(1).is_ok());
+    }
+}

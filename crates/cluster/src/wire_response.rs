@@ -286,3 +286,101 @@ fn decode_rejection(input: &mut Reader<'_>) -> Result<Rejection, DecodeError> {
         _ => return Err(DecodeError("an unknown rejection")),
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::time::Duration;
+
+    use jeton_core::{Addition, BranchName, Column, Secret, TableId, Values};
+
+    use super::*;
+
+    fn cell() -> Cell {
+        Cell::new(&Secret::new([1; 16]), TableId(3), b"row", &Column::unnamed()).unwrap()
+    }
+
+    fn branch() -> Branch {
+        let addition = Addition { cell: cell(), delta: -4, min: Some(0), max: None };
+        Branch::new(BranchName::new(b"b").unwrap(), vec![addition], vec![PartitionId(9)]).unwrap()
+    }
+
+    fn errors() -> Vec<EngineError> {
+        let (now, day) = (Timestamp::from_secs(1_700_000_000), Duration::from_secs(86_400));
+        let taken = Formats::NONE.and(Format::Ulid).and(Format::Opaque);
+        let mut all: Vec<EngineError> = [
+            Rejection::IdRequired,
+            Rejection::FormatNotTaken { found: Format::Uuid7, taken },
+            Rejection::Mismatch,
+            Rejection::Expired { window: day, now },
+            Rejection::Superseded { low_water: 5 },
+            Rejection::FromFuture { ahead: day, skew: Duration::from_secs(60), now },
+            Rejection::Fenced { epoch: 7 },
+            Rejection::EpochAhead { latest: u64::MAX },
+            Rejection::UnknownSession { floor: 8 },
+            Rejection::CellTooLarge,
+            Rejection::Overflow,
+            Rejection::NotACounter,
+            Rejection::Reserved,
+            Rejection::Bound { value: -9 },
+            Rejection::Capacity { what: "sessions" },
+        ]
+        .map(EngineError::Rejected)
+        .into();
+        all.extend([
+            EngineError::NoSuchTable("t".into()),
+            EngineError::Busy(BUSY),
+            EngineError::Full("no space".into()),
+            EngineError::Storage("damaged".into()),
+            EngineError::Withheld("quota".into()),
+            EngineError::Closed,
+            EngineError::Moved,
+        ]);
+        all
+    }
+
+    #[test]
+    fn responses_round_trip() {
+        let result = |values: Vec<Option<i64>>| {
+            let values = Values::from_vec(values);
+            OperationResult { applied: true, slot: 300, millis: 1_700_000_000_000, values }
+        };
+        let counted = CommittedCount { cell: cell(), value: Some(-3), slot: 2, millis: 1 };
+        let empty = CommittedCount { value: None, ..counted.clone() };
+        let finished = BranchResponse::Finished {
+            outcome: BranchOutcome::Commit,
+            fresh: true,
+            counted: vec![counted, empty],
+        };
+        let mut responses: Vec<Response> = errors().into_iter().map(|e| Response::Applied(Err(e))).collect();
+        responses.extend([
+            Response::Applied(Ok(OperationOutcome::Fresh(result(vec![Some(-1)])))),
+            Response::Applied(Ok(OperationOutcome::Replayed(result(vec![None, Some(i64::MIN)])))),
+            Response::Applied(Ok(OperationOutcome::ProbablySeen)),
+            Response::Read(Ok(None)),
+            Response::Read(Ok(Some(Value::from_text(b"-7")))),
+            Response::Read(Err(EngineError::Moved)),
+            Response::Recalled(Ok(IdStatus::No)),
+            Response::Recalled(Ok(IdStatus::Yes(result(vec![Some(1)])))),
+            Response::Recalled(Ok(IdStatus::Probably)),
+            Response::Recalled(Ok(IdStatus::Forgotten)),
+            Response::Branch(Ok(BranchResponse::Prepared { fresh: true })),
+            Response::Branch(Ok(finished)),
+            Response::Branch(Ok(BranchResponse::Unknown)),
+            Response::Branch(Ok(BranchResponse::Elsewhere(vec![PartitionId(1), PartitionId(255)]))),
+            Response::Branch(Err(EngineError::Withheld("quota".into()))),
+            Response::PreparedBranches(vec![PreparedBranch { branch: branch(), since: 5 }]),
+        ]);
+        for response in responses {
+            let mut bytes = Vec::new();
+            encode_response(&response, &mut bytes);
+            let mut input = Reader::new(&bytes);
+            assert_eq!(decode_response(&mut input), Ok(response.clone()));
+            assert!(input.finish().is_ok());
+            for len in 0..bytes.len() {
+                let truncated = decode_response(&mut Reader::new(&bytes[..len]));
+                assert!(truncated.is_err(), "{response:?} at {len}");
+            }
+        }
+    }
+}

@@ -24,8 +24,12 @@ pub struct Writer<T> {
     /// Encoded entries.
     waiting: VecDeque<(Vec<u8>, T)>,
     proofs: Vec<T>,
+    /// Whether a proof is to be written though nothing waits for it.
+    proof_due: bool,
     yielding: Option<(NodeId, T)>,
     in_flight: Option<InFlight<T>>,
+    /// The last frame of this writer that is durable, for followers.
+    durable: Option<(Slot, Bytes)>,
     ended: bool,
 }
 
@@ -59,8 +63,10 @@ impl<T> Writer<T> {
             value_bytes_max,
             waiting: VecDeque::new(),
             proofs: Vec::new(),
+            proof_due: false,
             yielding: None,
             in_flight: None,
+            durable: None,
             ended: false,
         }
     }
@@ -77,8 +83,30 @@ impl<T> Writer<T> {
         if mutated!(ReadWithoutProof) {
             return Some(request);
         }
+        if mutated!(ProofFromBeforeTheRead)
+            && let Some(flight) = &mut self.in_flight
+        {
+            flight.requests.push(request);
+            return None;
+        }
         self.proofs.push(request);
         None
+    }
+
+    /// Asks for a proof for nobody: an idle owner learns that there is another one, and followers that it is
+    /// alive.
+    pub fn prove_idle(&mut self) {
+        self.proof_due = true;
+    }
+
+    /// The last frame if it has become durable, once.
+    pub fn take_durable(&mut self) -> Option<(Slot, Bytes)> {
+        if mutated!(StandbyAppliesBeforeFresh)
+            && let Some(flight) = &self.in_flight
+        {
+            return Some((flight.slot, flight.bytes.clone()));
+        }
+        self.durable.take()
     }
 
     /// Gives up the ownership after what was appended before.
@@ -92,6 +120,7 @@ impl<T> Writer<T> {
             || self.in_flight.is_none()
                 && self.waiting.is_empty()
                 && self.proofs.is_empty()
+                && !self.proof_due
                 && self.yielding.is_none()
     }
 
@@ -114,6 +143,7 @@ impl<T> Writer<T> {
             return Some((flight.slot, flight.bytes.clone()));
         }
         let mut requests = std::mem::take(&mut self.proofs);
+        self.proof_due = false;
         let mut entries = Vec::new();
         let room = self.value_bytes_max.saturating_sub(HEAD_BYTES);
         while let Some((more, _)) = self.waiting.front()
@@ -146,6 +176,10 @@ impl<T> Writer<T> {
             Ok(WriteResult::Fresh) => self.durable(),
             Ok(WriteResult::Taken(value)) if value == flight.bytes => self.durable(),
             Ok(WriteResult::Taken(_)) if mutated!(OwnerIgnoresTaken) => self.durable(),
+            Ok(WriteResult::Taken(_)) if mutated!(DeposedAnswersPending) => {
+                self.ended = true;
+                self.durable()
+            }
             Ok(WriteResult::Taken(_) | WriteResult::Trimmed) => self.depose(),
             Err(Error::Unknown(_)) if mutated!(UnknownIsSuccess) => self.durable(),
             Err(Error::Unknown(_)) if mutated!(UnknownIsFailure) => self.depose(),
@@ -167,6 +201,7 @@ impl<T> Writer<T> {
         self.before = hash(&flight.bytes);
         self.next = flight.slot.next();
         self.ended |= flight.is_last;
+        self.durable = Some((flight.slot, flight.bytes));
         Progress::Durable(flight.requests)
     }
 

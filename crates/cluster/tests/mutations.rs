@@ -16,13 +16,19 @@ const SEEDS: u64 = 400;
 const ALL: &[(Mutation, bool, &[&str])] = &[
     (Mutation::OwnerIgnoresTaken, false, &["acknowledged", "chain", "stale-read"]),
     (Mutation::UnknownIsFailure, false, &["deposed"]),
-    (Mutation::UnknownIsSuccess, false, &["acknowledged", "chain", "deposed"]),
+    (Mutation::UnknownIsSuccess, false, &["acknowledged", "chain", "deposed", "stale-read"]),
     (Mutation::RetryWithOtherBytes, false, &["deposed"]),
     (Mutation::RetryAtNextSlot, false, &["chain", "deposed"]),
     (Mutation::ClaimWithoutReadingToEnd, false, &["chain", "twice"]),
     (Mutation::TwoClaimsOneTerm, false, &["chain", "deposed"]),
     (Mutation::ChainNotChecked, true, &["stale"]),
     (Mutation::ReadWithoutProof, false, &["stale-read"]),
+    (Mutation::ProofFromBeforeTheRead, false, &["stale-read"]),
+    (Mutation::StandbyAppliesBeforeFresh, false, &["chain"]),
+    (Mutation::PushSkipsGap, false, &["chain"]),
+    (Mutation::DeposedKeepsFilter, false, &["acknowledged"]),
+    (Mutation::DeposedAnswersPending, false, &["acknowledged", "deposed", "stale-read"]),
+    (Mutation::TimelineBelievesWallAtTakeover, false, &["clock"]),
 ];
 
 /// The first seed with a violation.
@@ -48,6 +54,11 @@ fn every_planted_bug_is_found() {
             None => missed.push(format!("{mutation:?} was not noticed")),
         }
     }
+    activate(Some(Mutation::AdoptKeepsEraEnds));
+    if (0..SEEDS).find_map(simulation::eras::run).is_none() {
+        missed.push("AdoptKeepsEraEnds was not noticed".to_owned());
+    }
+    activate(None);
     assert!(missed.is_empty(), "{missed:#?}");
     // The violations came from the mutations, not from the simulation.
     for lossy in [false, true] {

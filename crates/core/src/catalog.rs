@@ -1,6 +1,7 @@
 //! The catalogue: all tables of a store, by name and by number.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use forgetful_filter::{Budget, Timestamp};
@@ -175,6 +176,36 @@ impl Catalog {
         next
     }
 
+    /// A later catalogue, which another store has [encoded](Self::encode), for a store that has decided under
+    /// this one until `now`. Eras that are in both keep their filters.
+    pub fn adopt(&self, later: &[u8], now: Timestamp) -> Result<Self, CatalogError> {
+        struct Known<'a>(&'a Catalog);
+        impl StoredEras for Known<'_> {
+            fn open(&self, _: TableId, _: u32) -> Option<impl io::Read> {
+                None::<io::Empty>
+            }
+
+            fn known(&self, table: TableId, era: u32) -> Option<(Arc<Era>, Timestamp)> {
+                self.0.get(table)?.era(era)
+            }
+        }
+        let mut later = Self::restore(later, &self.budget, Timestamp::ZERO, &Known(self))?;
+        for table in &mut later.tables {
+            if let Some(known) = self.get(table.id) {
+                *table = Arc::new(table.after(known, now));
+            }
+        }
+        Ok(later)
+    }
+
+    /// The catalogue for a store that may have decided under any of its eras until `now`: it learned of
+    /// changes that other stores made at unknown times.
+    #[must_use]
+    pub fn taken_over_at(&self, now: Timestamp) -> Self {
+        let tables = self.tables.iter().map(|table| Arc::new(table.ended_at(0, now))).collect();
+        Self { tables, ..self.clone() }
+    }
+
     /// Encodes the catalogue without the filters.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
@@ -199,12 +230,6 @@ impl Catalog {
     /// Reads what [`encode`](Self::encode) wrote; the filters are empty.
     pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
         Self::restore(bytes, &Budget::default(), Timestamp::ZERO, &())
-    }
-
-    /// Reads what [`encode`](Self::encode) of a later version wrote: eras that both have keep their filters,
-    /// the filters of the others are empty.
-    pub fn updated(&self, bytes: &[u8]) -> Result<Self, CatalogError> {
-        Self::restore(bytes, &self.budget, Timestamp::ZERO, self)
     }
 
     /// Reads what [`encode`](Self::encode) wrote, with the stored filters; `now` is a time in the log.
@@ -267,16 +292,5 @@ impl Catalog {
             }
         }
         Ok(())
-    }
-}
-
-/// The eras of an earlier version.
-impl StoredEras for Catalog {
-    fn open(&self, _: TableId, _: u32) -> Option<impl std::io::Read> {
-        None::<std::io::Empty>
-    }
-
-    fn loaded(&self, table: TableId, era: u32) -> Option<Arc<Era>> {
-        self.get(table)?.eras().find(|one| one.number == era).cloned()
     }
 }

@@ -27,7 +27,8 @@ pub struct Era {
     pub number: u32,
     /// An id dated before this may have been accepted in an earlier era. It is accepted as new only while
     /// every era that may have accepted it would still have its record.
-    pub floor: Timestamp,
+    /// It only rises.
+    floor: AtomicU64,
     dated: Option<DatedFilter>,
     opaque: Option<ForgetfulFilter>,
     /// Up to this time the filters may lack ids, because memory ran out.
@@ -55,7 +56,8 @@ impl Era {
         budget: &Budget,
     ) -> Result<Self, SettingsError> {
         let (dated, opaque) = Self::filters(&settings, budget)?;
-        Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
+        let (floor, leaky_until) = (AtomicU64::new(floor.as_nanos()), AtomicU64::new(0));
+        Ok(Self { settings, number, floor, dated, opaque, leaky_until })
     }
 
     /// The era with empty filters for few ids, if its stored ones do not fit into memory. Until all ids that
@@ -71,6 +73,7 @@ impl Era {
         let (dated, opaque) = Self::filters(&TableSettings { expected_ids: 1, ..settings.clone() }, budget)?;
         let window = settings.dated_window.max(with_clock_drift(settings.opaque_window)) + settings.skew;
         let leaky_until = AtomicU64::new(now.after(window).as_nanos());
+        let floor = AtomicU64::new(floor.as_nanos());
         Ok(Self { settings, number, floor, dated, opaque, leaky_until })
     }
 
@@ -123,6 +126,7 @@ impl Era {
             return Err(DecodeError("bytes after the filters").into());
         }
         let leaky_until = AtomicU64::new(u64::from_le_bytes(leaky_until));
+        let floor = AtomicU64::new(floor.as_nanos());
         Ok(Self { settings, number, floor, dated, opaque, leaky_until })
     }
 
@@ -204,6 +208,14 @@ impl Era {
         }
         let window = self.settings.opaque_window;
         Generation::between(now, now.after(with_clock_drift(window)), window).collect()
+    }
+
+    pub fn floor(&self) -> Timestamp {
+        Timestamp::from_nanos(self.floor.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn raise_floor(&self, floor: Timestamp) {
+        self.floor.fetch_max(floor.as_nanos(), Ordering::Relaxed);
     }
 
     pub fn maintain(&self, now: Timestamp) {

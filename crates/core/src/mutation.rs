@@ -54,6 +54,13 @@ pub enum Mutation {
     TwoClaimsOneTerm,
     ChainNotChecked,
     ReadWithoutProof,
+    ProofFromBeforeTheRead,
+    StandbyAppliesBeforeFresh,
+    PushSkipsGap,
+    AdoptKeepsEraEnds,
+    DeposedKeepsFilter,
+    DeposedAnswersPending,
+    TimelineBelievesWallAtTakeover,
 }
 
 std::thread_local! {

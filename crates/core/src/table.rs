@@ -117,6 +117,15 @@ impl Table {
         std::iter::once(&self.present).chain(self.past.iter().map(|past| &past.era))
     }
 
+    /// An era, and when its last dedup record expires; 0 for the present one.
+    pub(crate) fn era(&self, number: u32) -> Option<(Arc<Era>, Timestamp)> {
+        if self.present.number == number {
+            return Some((self.present.clone(), Timestamp::ZERO));
+        }
+        let past = self.past.iter().find(|past| past.era.number == number)?;
+        Some((past.era.clone(), past.until))
+    }
+
     /// The eras whose dedup records have not all expired.
     pub(crate) fn living(&self, now: Timestamp) -> impl Iterator<Item = &Era> + Clone {
         let living = move |past: &&Past| past.until >= now && !mutated!(PastErasIgnored);
@@ -142,7 +151,7 @@ impl Table {
         }
         let mut later = &self.present;
         for past in &self.past {
-            if dated >= later.floor {
+            if dated >= later.floor() {
                 return false;
             }
             if dated < past.dated_before() && now.since(dated) > past.era.settings.dated_window {
@@ -151,7 +160,7 @@ impl Table {
             later = &past.era;
         }
         // The eras before were dropped, so all their records have expired.
-        dated < later.floor
+        dated < later.floor()
     }
 
     /// Prefetches the memory of the current filters for these ids. The processor loads all of it
@@ -195,7 +204,7 @@ impl Table {
             return Err(SettingsError { setting: "table", why });
         }
         let old = &self.present;
-        let floor = old.floor.max(old.settings.dated_before(now));
+        let floor = old.floor().max(old.settings.dated_before(now));
         let number = old.number.checked_add(1).ok_or_else(|| {
             let why = "all era numbers of this table are used; create another table".to_owned();
             SettingsError { setting: "table", why }
@@ -219,6 +228,33 @@ impl Table {
         (past.len() < self.past.len()).then(|| Self { past: past.to_vec(), ..self.clone() })
     }
 
+    /// The table after a change, for a store that has decided under `known` until `now`. Eras that the store
+    /// has dropped do not come back: their ends in this version may be too early.
+    pub(crate) fn after(&self, known: &Self, now: Timestamp) -> Self {
+        let mut next = self.ended_at(known.present.number, now);
+        let oldest = known.eras().map(|era| era.number).min().unwrap_or(0);
+        next.past.retain(|past| past.era.number >= oldest);
+        next
+    }
+
+    /// The table for a store that may have accepted ids until `now` under the past eras from this number on:
+    /// the store that changed the settings has another clock, and this one learned of the change later.
+    pub(crate) fn ended_at(&self, from: u32, now: Timestamp) -> Self {
+        let mut next = self.clone();
+        if mutated!(AdoptKeepsEraEnds) {
+            return next;
+        }
+        let mut later: Vec<Arc<Era>> = self.eras().cloned().collect();
+        later.pop();
+        for (past, later) in next.past.iter_mut().zip(later).rev().filter(|(past, _)| past.era.number >= from)
+        {
+            let settings = &past.era.settings;
+            past.until = past.until.max(settings.promised_until(now));
+            later.raise_floor(settings.dated_before(now).max(past.era.floor()));
+        }
+        next
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_varint(u64::from(self.id.0));
         out.put_bytes(self.name.as_bytes());
@@ -227,7 +263,7 @@ impl Table {
         let untils = std::iter::once(0).chain(self.past.iter().map(|past| past.until.as_nanos()));
         for (era, until) in self.eras().zip(untils) {
             out.put_varint(u64::from(era.number));
-            out.put_varint(era.floor.as_nanos());
+            out.put_varint(era.floor().as_nanos());
             out.put_varint(until);
             era.settings.encode(out);
         }
@@ -253,12 +289,13 @@ impl Table {
         }
         for _ in 0..count {
             let number = input.varint32()?;
+            let known = filters.known(id, number);
             let floor = Timestamp::from_nanos(input.varint()?);
             let until = Timestamp::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
-            let loaded = filters.loaded(id, number).filter(|loaded| loaded.settings == settings);
-            if let Some(era) = loaded {
-                eras.push(Past { era, until });
+            if let Some((era, known_until)) = known {
+                era.raise_floor(floor);
+                eras.push(Past { era, until: until.max(known_until) });
                 continue;
             }
             let era = match filters.open(id, number) {
@@ -285,8 +322,8 @@ pub trait StoredEras {
     /// `None` if nothing is stored: the era is new and the log contains all of its ids.
     fn open(&self, table: TableId, era: u32) -> Option<impl io::Read>;
 
-    /// The era, if it is in memory.
-    fn loaded(&self, _table: TableId, _era: u32) -> Option<Arc<Era>> {
+    /// An era that is in memory already, and when its last record expires, if it has ended.
+    fn known(&self, _table: TableId, _era: u32) -> Option<(Arc<Era>, Timestamp)> {
         None
     }
 

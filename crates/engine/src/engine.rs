@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
@@ -80,8 +81,8 @@ fn system(what: String) -> impl FnOnce(std::io::Error) -> OpenError {
     move |source| OpenError::System { what, source }
 }
 
-struct ShardHandle {
-    queue: mpsc::Sender<Message>,
+pub(crate) struct ShardHandle {
+    pub(crate) queue: mpsc::Sender<Message>,
     /// Number of requests in the batches of the queue.
     queued_requests: Arc<AtomicUsize>,
 }
@@ -102,12 +103,13 @@ pub struct Engine<L: PartitionLog + BlobStore = Wal<RealDisk>> {
     pub(crate) stores_in_use: Arc<RwLock<()>>,
     pub(crate) trim_block: TrimBlock,
     pub(crate) tables: Arc<Tables<L>>,
-    time: Arc<StoreTime<SystemClock>>,
-    health: Arc<Health>,
+    pub(crate) time: Arc<StoreTime<SystemClock>>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) clock_ahead_max: Duration,
     pub(crate) secret: Secret,
     pub(crate) partitions: Range<u16>,
     /// Empty once the engine is closed.
-    shards: ArcSwap<Vec<ShardHandle>>,
+    pub(crate) shards: ArcSwap<Vec<ShardHandle>>,
     /// Locked while a table is deleted.
     deleting: Mutex<()>,
     /// Dropped to end maintenance.
@@ -138,6 +140,16 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     /// Opens a store with this log; the id index and the values are in the directory. The caller holds the
     /// lock of the directory.
     pub fn open_on(log: Arc<L>, folder: &Path, options: Options) -> Result<Self, OpenError> {
+        Self::open_as(log, folder, options, false)
+    }
+
+    /// With `following` the log has another owner.
+    pub(crate) fn open_as(
+        log: Arc<L>,
+        folder: &Path,
+        options: Options,
+        following: bool,
+    ) -> Result<Self, OpenError> {
         options.check().map_err(OpenError::Options)?;
         let disk = RealDisk::new(folder).map_err(system(format!("cannot use {}", folder.display())))?;
         let disk = Arc::new(disk);
@@ -159,17 +171,35 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         let known = (found.secret, found.partitions, &found.positions);
         let Recovered { shards, replayed, logged } =
             recovery::replay_log(&*log, &stores, &catalog, known, &options)?;
-        let time = StoreTime::begin(clock, logged, options.clock_ahead_max)?;
-
+        let time = if following {
+            StoreTime::follow(clock, logged)
+        } else {
+            StoreTime::begin(clock, logged, options.clock_ahead_max)?
+        };
+        let time = Arc::new(time);
+        let clock = time.clone();
+        log.set_clock(Box::new(move || clock.now()));
+        let tables = Tables::new(log.clone(), catalog, found.catalog_version);
+        let tables = tables.with_clocks_that_differ(options.clock_ahead_max);
+        let health = Health::new(options.shards, replayed.bytes, logged);
+        if tables.shared().is_some() {
+            health.set_shares_tables();
+        }
+        if following {
+            health.set_following(true);
+        } else {
+            tables.take_over(logged);
+        }
         let engine = Self {
             log: log.clone(),
             disk,
             stores: stores.clone(),
             stores_in_use: Arc::default(),
             trim_block: TrimBlock::default(),
-            tables: Arc::new(Tables::new(log.clone(), catalog, found.catalog_version)),
-            time: Arc::new(time),
-            health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
+            tables: Arc::new(tables),
+            time,
+            health: Arc::new(health),
+            clock_ahead_max: options.clock_ahead_max,
             secret: found.secret,
             partitions: options.partitions.clone(),
             shards: ArcSwap::default(),
@@ -240,6 +270,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         let maintenance = Maintenance {
             stores: self.stores.clone(),
             tables: self.tables.clone(),
+            time: self.time.clone(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
             stopped,
@@ -312,6 +343,9 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     /// background. Fails if a branch is prepared in the table. Returns the time until which the name is
     /// reserved. Blocks.
     pub fn delete_table(&self, name: &str) -> Result<Timestamp, TableError> {
+        if self.tables.shared().is_some() {
+            return Err(EngineError::Withheld("tables of a cluster cannot be deleted yet".into()).into());
+        }
         let _one_at_a_time = lock(&self.deleting);
         let table = self.table(name)?.id;
         let deleted = if self.set_closed(table, true)? {
@@ -350,16 +384,6 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     pub fn change_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
         self.tables.alter(name, settings, || self.now(), self.health.logged_time())?;
         Ok(self.table(name)?)
-    }
-
-    /// Publishes the stored catalogue, if another engine has stored a later one. Returns its version. Blocks.
-    pub fn refresh_tables(&self) -> Result<u64, TableError> {
-        Ok(self.tables.refresh()?)
-    }
-
-    /// The version of the catalogue.
-    pub fn tables_version(&self) -> u64 {
-        self.tables.version()
     }
 
     pub fn cell(&self, table: &Table, row: &[u8], column: &Column) -> Result<Cell, jeton_core::AddressError> {

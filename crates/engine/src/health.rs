@@ -25,6 +25,12 @@ pub struct Health {
     /// clock; `u64::MAX` if there is none.
     undurable_since: Vec<AtomicU64>,
     closing: AtomicBool,
+    /// Whether the log has another owner.
+    following: AtomicBool,
+    /// Whether other stores change the tables, too.
+    shares_tables: AtomicBool,
+    /// Whether a request named a table that a shared catalogue may have by now.
+    tables_behind: AtomicBool,
     /// Signalled after every compaction. The lock is held between a check of the condition and the wait.
     compacted: (Mutex<()>, Condvar),
 }
@@ -43,6 +49,9 @@ impl Health {
             checkpoint_due: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             undurable_since: (0..shards).map(|_| AtomicU64::new(u64::MAX)).collect(),
             closing: AtomicBool::new(false),
+            following: AtomicBool::new(false),
+            shares_tables: AtomicBool::new(false),
+            tables_behind: AtomicBool::new(false),
             compacted: Default::default(),
         }
     }
@@ -142,6 +151,31 @@ impl Health {
 
     pub fn closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
+    }
+
+    pub fn set_following(&self, following: bool) {
+        self.following.store(following, Ordering::Relaxed);
+    }
+
+    pub fn following(&self) -> bool {
+        self.following.load(Ordering::Relaxed)
+    }
+
+    pub fn set_shares_tables(&self) {
+        self.shares_tables.store(true, Ordering::Relaxed);
+    }
+
+    pub fn shares_tables(&self) -> bool {
+        self.shares_tables.load(Ordering::Relaxed)
+    }
+
+    pub fn set_tables_behind(&self) {
+        self.tables_behind.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the tables must be read again; true once for each report.
+    pub fn take_tables_behind(&self) -> bool {
+        self.tables_behind.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`Checkpointer`], [`find`] and [`replay_log`]) have no threads and no clocks, so that the simulator runs
 //! the same code step by step.
 
+mod admission;
 mod backup;
 mod branches;
 mod cache;
@@ -15,6 +16,7 @@ mod clock;
 mod creation_quota;
 mod engine;
 mod filter_store;
+mod follow;
 mod health;
 mod id_memtable;
 pub mod ids;
@@ -45,9 +47,10 @@ pub use clock::{Clock, ClockAhead, SystemClock};
 pub use creation_quota::CreationQuota;
 pub use engine::{Engine, OpenError};
 pub use filter_store::{FilterVersion, StoredFilters};
+pub use follow::LogEntry;
 pub use memory_limit::memory_fraction;
 pub use options::Options;
-pub use partition_log::{AppendError, BlobStore, EntryLocation, PartitionLog};
+pub use partition_log::{AppendError, BlobStore, EntryLocation, LogClock, PartitionLog};
 pub use recovery::{
     CATALOG, LoadedState, Recovered, RecoveryError, Replayed, STORE, STORE_VERSION, find, replay_log,
 };

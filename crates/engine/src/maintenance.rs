@@ -8,6 +8,7 @@ use jeton_wal::Error as LogError;
 use jeton_wal::disk::Disk;
 
 use crate::catalog_store::Tables;
+use crate::clock::{StoreTime, SystemClock};
 use crate::health::Health;
 use crate::ids;
 use crate::partition_log::BlobStore;
@@ -27,6 +28,7 @@ const SLACK_MS: u64 = 60_000;
 pub(crate) struct Maintenance<B, V, D: Disk> {
     pub stores: Stores<V, D>,
     pub tables: Arc<Tables<B>>,
+    pub time: Arc<StoreTime<SystemClock>>,
     pub health: Arc<Health>,
     pub stores_in_use: Arc<RwLock<()>>,
     /// Disconnected when the engine closes.
@@ -40,7 +42,9 @@ enum MaintenanceError {
     #[error("id index: {0}")]
     Ids(#[from] ids::Error),
     #[error("expired eras: {0}")]
-    Tables(#[from] LogError),
+    Eras(#[from] LogError),
+    #[error("tables: {0}")]
+    Tables(LogError),
 }
 
 impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
@@ -62,7 +66,12 @@ impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
             }
         }
         // An error here does not stop the rest of the round.
-        let eras_dropped = self.tables.drop_expired(now);
+        let refreshed = match self.health.take_tables_behind() {
+            true => self.tables.refresh(|| self.time.now()).map(drop),
+            false => Ok(()),
+        };
+        // Until this node takes over, it does not know when an era ended.
+        let eras_dropped = if self.health.following() { Ok(0) } else { self.tables.drop_expired(now) };
         {
             let _in_use = self.stores_in_use.read();
             self.stores.ids.drop_expired(millis.saturating_sub(SLACK_MS))?;
@@ -78,7 +87,7 @@ impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
             let more = values? | ids?;
             if !more || self.health.closing() {
                 eras_dropped?;
-                return Ok(());
+                return refreshed.map_err(MaintenanceError::Tables);
             }
         }
     }
@@ -110,6 +119,8 @@ mod tests {
     struct FaultyBlobs {
         wal: Wal<FaultDisk>,
         fault: std::sync::Mutex<BlobFault>,
+        /// If other stores share the catalogue.
+        shared: Option<std::sync::atomic::AtomicU64>,
     }
 
     impl BlobStore for FaultyBlobs {
@@ -124,6 +135,10 @@ mod tests {
 
         fn get_blob(&self, name: &str) -> Result<Option<Blob>, LogError> {
             self.wal.get_blob(name)
+        }
+
+        fn shared_catalog(&self) -> Option<&std::sync::atomic::AtomicU64> {
+            self.shared.as_ref()
         }
     }
 
@@ -145,11 +160,16 @@ mod tests {
 
     impl Scenario {
         /// Three tables of two eras each; the windows of the earlier eras are one, two and three hours.
-        fn new() -> Self {
+        fn new(shared: bool) -> Self {
             let wal = Wal::open(FaultDisk::new(), jeton_wal::Options::small(64 << 10)).unwrap();
-            let blobs = Arc::new(FaultyBlobs { wal, fault: BlobFault::None.into() });
+            let blobs = Arc::new(FaultyBlobs {
+                wal,
+                fault: BlobFault::None.into(),
+                shared: shared.then(Default::default),
+            });
             let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
             let tables = Tables::new(blobs.clone(), Arc::default(), 0);
+            let tables = tables.with_clocks_that_differ(Duration::from_secs(3_600));
             for (name, hours) in [("one", 1), ("two", 2), ("three", 3)] {
                 tables.create(name, settings(3_600 * hours), Timestamp::ZERO).unwrap();
                 tables.alter(name, settings(60), || Timestamp::from_secs(START), Timestamp::ZERO).unwrap();
@@ -157,6 +177,7 @@ mod tests {
             let maintenance = Maintenance {
                 stores: Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) },
                 tables: Arc::new(tables),
+                time: Arc::new(StoreTime::follow(SystemClock::default(), Timestamp::ZERO)),
                 health: Arc::new(Health::new(1, 0, Timestamp::from_secs(START))),
                 stores_in_use: Arc::default(),
                 stopped: std::sync::mpsc::channel().1,
@@ -181,7 +202,7 @@ mod tests {
 
     #[test]
     fn eras_are_dropped_by_log_time() {
-        let scenario = Scenario::new();
+        let scenario = Scenario::new(false);
         for (hours, left) in [(0.0, [2, 2, 2]), (1.1, [2, 2, 2]), (1.2, [1, 2, 2]), (4.0, [1, 1, 1])] {
             scenario.reach(hours);
             scenario.maintenance.run_once().unwrap();
@@ -193,12 +214,25 @@ mod tests {
         assert_eq!(scenario.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
     }
 
+    /// Other stores may need what this one drops, and a follower does not know when an era ended.
+    #[test]
+    fn eras_of_a_shared_catalogue_are_dropped_in_memory() {
+        let scenario = Scenario::new(true);
+        // An hour later than without another clock.
+        for (hours, following, left) in [(2.1, false, 2), (2.2, true, 2), (2.2, false, 1)] {
+            scenario.reach(hours);
+            scenario.maintenance.health.set_following(following);
+            scenario.maintenance.run_once().unwrap();
+            assert_eq!(scenario.eras(), (vec![left, 2, 2], vec![2, 2, 2]), "after {hours} hours");
+        }
+    }
+
     #[test]
     fn failed_era_drop_is_reported_and_retried() {
         // If the response is lost, it is unknown whether the write was stored; until it is known, the change
         // stays invisible.
         for (fault, stored) in [(BlobFault::Refused, vec![2, 2, 2]), (BlobFault::Lost, vec![1, 2, 2])] {
-            let scenario = Scenario::new();
+            let scenario = Scenario::new(false);
             scenario.reach(1.2);
             *scenario.blobs.fault.lock().unwrap() = fault;
             let error = scenario.maintenance.run_once().unwrap_err();

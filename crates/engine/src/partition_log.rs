@@ -3,8 +3,9 @@
 //! On one machine both are a [`Wal`]. The traits are small so that the log can also be kept elsewhere.
 
 use std::future::Future;
+use std::sync::atomic::AtomicU64;
 
-use jeton_core::PartitionId;
+use jeton_core::{PartitionId, Timestamp};
 use jeton_wal::disk::Disk;
 use jeton_wal::{Batch, Blob, Error, Extent, Limits, Location, LogId, Reservation, Slot, Wal};
 
@@ -18,6 +19,9 @@ pub enum AppendError {
     #[error(transparent)]
     Log(#[from] Error),
 }
+
+/// The time of a store.
+pub type LogClock = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Where a log keeps an entry, for error messages.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +72,9 @@ pub trait PartitionLog: Send + Sync + 'static {
     /// Trims the logs of partitions, each up to and including a slot. Blocks until that is durable.
     fn trim(&self, trims: &[(LogId, Slot)]) -> Result<(), Error>;
 
+    /// Sets the clock of the store. A log that others follow names the time in what it writes.
+    fn set_clock(&self, _clock: LogClock) {}
+
     /// From now on batches that cannot be written are dropped: their appends fail.
     fn stop_waiting(&self);
 
@@ -83,6 +90,12 @@ pub trait BlobStore: Send + Sync + 'static {
 
     /// The blob with this name. Blocks.
     fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error>;
+
+    /// If other stores share the blob of the catalogue: its version for the next entries of the log. Then
+    /// [`put_blob`](Self::put_blob) stores no catalogue of a version that exists.
+    fn shared_catalog(&self) -> Option<&AtomicU64> {
+        None
+    }
 }
 
 pub fn log_of(partition: PartitionId) -> LogId {

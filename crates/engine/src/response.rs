@@ -88,3 +88,16 @@ pub enum Response {
     Branch(Result<BranchResponse, EngineError>),
     PreparedBranches(Vec<PreparedBranch>),
 }
+
+impl Response {
+    /// Why the request was refused, if it was.
+    pub(crate) fn refusal(&mut self) -> Option<&mut EngineError> {
+        match self {
+            Self::Applied(Err(why))
+            | Self::Read(Err(why))
+            | Self::Recalled(Err(why))
+            | Self::Branch(Err(why)) => Some(why),
+            _ => None,
+        }
+    }
+}

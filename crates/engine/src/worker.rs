@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
 use std::time::Duration;
@@ -25,7 +25,9 @@ use jeton_wal::Error as LogError;
 use jeton_wal::disk::Disk;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::admission::BatchInput;
 use crate::clock::{Clock, StoreTime};
+use crate::follow::LogEntry;
 use crate::health::Health;
 use crate::options::Options;
 use crate::partition_log::{AppendError, PartitionLog};
@@ -51,10 +53,6 @@ const MANY_WAITING: usize = 512;
 
 /// Maximum number of callers in the backlog; the others wait in the queue.
 const BACKLOG_MAX: usize = 1024;
-
-/// A shard whose memtable has more ids than this many times [`Options::recent_ids`] refuses writes: the index
-/// lacks them all.
-const MEMTABLE_IDS_FACTOR: usize = 8;
 
 /// A message to a shard.
 #[allow(
@@ -89,6 +87,13 @@ pub enum Message {
         closed: bool,
         reply: oneshot::Sender<bool>,
     },
+    /// Applies entries that another owner of the log has written.
+    Replay {
+        entries: Vec<LogEntry>,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Requests are decided from now on: no other owner writes to the log.
+    Serve(oneshot::Sender<()>),
 }
 
 /// A part of a checkpoint that a shard hands to the checkpoint thread.
@@ -131,10 +136,12 @@ pub struct Worker<L, V, D: Disk, C> {
 
 /// What is in flight between a shard and its surroundings.
 #[derive(Default)]
-struct ShardQueues {
+pub(crate) struct ShardQueues {
     in_flight: VecDeque<InFlight>,
     /// Requests that are not decided yet.
-    backlog: Backlog,
+    pub(crate) backlog: Backlog,
+    /// Whether another node owns the log: entries are replayed, and requests refused.
+    pub(crate) following: bool,
     /// Frozen, and not durable yet.
     ids: Option<FrozenIds>,
     values: Option<FrozenValues>,
@@ -152,7 +159,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
     /// Runs until all senders of the queue are dropped and every request has a response; or until a batch is
     /// dropped, when the engine closes or another owner has taken over the log.
     pub async fn run(mut self) {
-        let mut queues = ShardQueues::default();
+        let mut queues = ShardQueues { following: self.health.following(), ..Default::default() };
         let mut messages = Vec::new();
         let mut open = true;
         let mut yielded = !self.yields_first;
@@ -206,7 +213,9 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                     if !messages.is_empty() {
                         let (before, count) = (queues.backlog.requests(), messages.len());
                         for message in messages.drain(..) {
-                            self.receive(message, &mut queues);
+                            if !self.receive(message, &mut queues) {
+                                return;
+                            }
                         }
                         queues.weight = (queues.backlog.requests() - before).div_ceil(count);
                     }
@@ -218,8 +227,19 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         }
     }
 
-    fn receive(&mut self, message: Message, queues: &mut ShardQueues) {
+    /// Returns false if the shard must end: an entry was applied in part.
+    fn receive(&mut self, message: Message, queues: &mut ShardQueues) -> bool {
         match message {
+            Message::Replay { entries, reply } => {
+                let replayed = self.replay(&entries);
+                let ends = matches!(replayed, Err(EngineError::Storage(_)));
+                let _caller_gone = reply.send(replayed);
+                return !ends;
+            }
+            Message::Serve(reply) => {
+                queues.following = false;
+                let _caller_gone = reply.send(());
+            }
             Message::Request { request, reply } => {
                 queues.backlog.push(PendingBatch::one(request, reply));
             }
@@ -251,10 +271,14 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 }
             }
         }
+        true
     }
 
     /// Decides requests of the backlog, up to the size of a batch.
     fn decide(&mut self, queues: &mut ShardQueues, requests_max: usize) {
+        if queues.following {
+            return self.refuse_all(queues);
+        }
         let BatchInput { mut batches, bytes, writes } = self.take(queues, requests_max);
         let (mut reservation, mut refusal) = (None, None);
         if writes > 0 {
@@ -283,7 +307,14 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         let appended = self.time.elapsed();
         let ahead = self.health.undurable_for(appended);
         self.shard.acknowledge_early(ahead < self.options.relaxed_interval || mutated!(RelaxedUnbounded));
-        let batch = self.shard.process(&catalog, &requests, now, |(index, at), needs_batch, response| {
+        let batch = self.shard.process(&catalog, &requests, now, |(index, at), needs_batch, mut response| {
+            if let Some(refusal @ EngineError::NoSuchTable(_)) = response.refusal()
+                && self.health.shares_tables()
+            {
+                // Another node has created it.
+                self.health.set_tables_behind();
+                *refusal = EngineError::Busy("the tables are read again");
+            }
             responses[index as usize].put(at as usize, needs_batch, response);
         });
         if let Some(batch) = batch {
@@ -312,58 +343,6 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             }
         }
         self.responses.send(ready);
-    }
-
-    /// Takes as much from the backlog as a batch holds. Of the large ones that are taken, some requests may
-    /// be left.
-    fn take(&self, queues: &mut ShardQueues, requests_max: usize) -> BatchInput {
-        let limits = self.log.limits();
-        let requests_max = requests_max.min(limits.batch_entries_max);
-        let share = queues.backlog.large_share(requests_max);
-        let mut input = BatchInput::default();
-        let (mut count, mut queued, mut full) = (0, 0, false);
-        while !full && let Some(mut batch) = queues.backlog.pop(2 * count >= requests_max) {
-            batch.taken.start = batch.taken.end;
-            for request in batch.requests.as_slice()[batch.taken.start..].iter().take(share) {
-                let size = request.value_bytes_max();
-                // A single request is taken whatever its size: the shard refuses it if it is too large.
-                full = count > 0 && (count >= requests_max || input.bytes + size > limits.batch_bytes_max);
-                if full {
-                    break;
-                }
-                count += 1;
-                batch.taken.end += 1;
-                input.bytes += size;
-                input.writes += usize::from(size > 0);
-            }
-            if batch.taken.is_empty() {
-                queues.backlog.put_back(batch);
-            } else {
-                queued += if batch.is_one() { 0 } else { batch.taken.len() };
-                input.batches.push(batch);
-            }
-        }
-        self.queued_requests.fetch_sub(queued, Ordering::Relaxed);
-        input
-    }
-
-    fn admit(&self, writes: usize, bytes: usize) -> Result<L::Reservation, EngineError> {
-        let (_, ids) = self.shard.recent_ids();
-        let (dirty, _) = self.shard.cell_bytes();
-        let share = self.options.dirty_bytes_max / self.options.shards;
-        if ids > MEMTABLE_IDS_FACTOR * self.options.recent_ids || dirty > share {
-            return Err(match self.health.last_error() {
-                Some(why) => EngineError::Full(why),
-                None => EngineError::Busy("checkpoints lag behind"),
-            });
-        }
-        self.log.reserve(writes, bytes).map_err(|error| match error {
-            AppendError::Deposed => EngineError::Moved,
-            AppendError::Log(LogError::Full(why)) => EngineError::Full(why),
-            AppendError::Log(LogError::Busy(_)) => EngineError::Busy("the log lags behind"),
-            AppendError::Log(LogError::Unavailable(_)) if self.health.closing() => EngineError::Closed,
-            AppendError::Log(other) => EngineError::Storage(other.to_string()),
-        })
     }
 
     /// Handles the result of the oldest batch in flight. Returns false if it was dropped: then the shard must
@@ -441,7 +420,8 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             return;
         }
         queues.flushing.append(&mut queues.flush_next);
-        self.shard.freeze_values(&self.catalog.load(), self.time.now());
+        let from = self.undecided_from(queues);
+        self.shard.freeze_values(&self.catalog.load(), from);
     }
 
     /// Copies some of the frozen cells. Once all are copied and durable, they are stored.
@@ -453,14 +433,6 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             queues.values = Some(frozen);
         }
     }
-}
-
-/// The requests of one batch.
-#[derive(Default)]
-struct BatchInput {
-    batches: Vec<PendingBatch>,
-    bytes: usize,
-    writes: usize,
 }
 
 enum Event {

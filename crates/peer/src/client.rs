@@ -20,7 +20,6 @@ const UNITS_MAX: usize = (64 << 20) / UNIT;
 const UNIT: usize = 1 << 10;
 /// Requests that wait to be sent.
 const QUEUE_MAX: usize = 64;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A frame that cannot be sent for this long ends the connection.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a failure no connection is attempted for this long.
@@ -129,7 +128,7 @@ impl PeerClient {
         if let Some((_, kind, why)) = failure.as_ref().filter(|(at, ..)| at.elapsed() < PAUSE) {
             return Err(io::Error::new(*kind, why.clone()));
         }
-        let deadline = deadline.min(Instant::now() + CONNECT_TIMEOUT);
+        let deadline = deadline.min(Instant::now() + self.endpoint.connect_timeout);
         let connect = Connection::connect(&self.endpoint, &self.address, self.callee);
         let connected = timeout_at(deadline, connect).await.map_err(io::Error::from).flatten();
         let connection = connected.inspect_err(|error| {

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::handshake::{HandshakeTranscript, Nonce, Secret, Side, nonce};
+use crate::tls::Tls;
 
 /// The largest frame.
 pub const FRAME_BYTES_MAX: usize = 32 << 20;
@@ -38,6 +39,10 @@ pub struct Endpoint {
     pub secret: Secret,
     /// The number of this node.
     pub me: u128,
+    /// The timeout of a connection attempt.
+    pub connect_timeout: Duration,
+    /// Without it connections are not encrypted.
+    pub tls: Option<Tls>,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -62,7 +67,15 @@ impl Connection {
     /// Connects to a node, and performs the handshake.
     pub async fn connect(endpoint: &Endpoint, address: &str, callee: u128) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
-        match timeout(HANDSHAKE_TIMEOUT, Self::handshake(stream, endpoint, callee)).await? {
+        stream.set_nodelay(true)?;
+        let handshake = async {
+            let connection = match &endpoint.tls {
+                Some(tls) => Self::new(tls.connect(address, stream).await?),
+                None => Self::new(stream),
+            };
+            Self::handshake(connection, endpoint, callee).await
+        };
+        match timeout(HANDSHAKE_TIMEOUT, handshake).await? {
             // The callee gives no reason to unauthenticated callers; these are the possible ones.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(invalid(format!(
                 "it closed the connection: it is not node {callee}, does not know node {}, or has another version",
@@ -78,22 +91,28 @@ impl Connection {
         stream: TcpStream,
         is_known: impl Fn(u128) -> bool,
     ) -> io::Result<(Self, u128)> {
-        timeout(HANDSHAKE_TIMEOUT, Self::authenticate(stream, endpoint, is_known)).await?
+        stream.set_nodelay(true)?;
+        let authenticate = async {
+            let connection = match &endpoint.tls {
+                Some(tls) => Self::new(tls.accept(stream).await?),
+                None => Self::new(stream),
+            };
+            Self::authenticate(connection, endpoint, is_known).await
+        };
+        timeout(HANDSHAKE_TIMEOUT, authenticate).await?
     }
 
-    fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
+    fn new(stream: impl Stream + 'static) -> Self {
         let stream: Box<dyn Stream> = Box::new(stream);
         let (reader, writer) = split(stream);
-        Ok(Self {
+        Self {
             reader: FrameReader(BufReader::with_capacity(BUFFER_BYTES, reader)),
             writer: FrameWriter(writer),
-        })
+        }
     }
 
-    async fn handshake(stream: TcpStream, endpoint: &Endpoint, callee: u128) -> io::Result<Self> {
-        let Endpoint { magic, version, secret, me: caller } = endpoint;
-        let mut connection = Self::new(stream)?;
+    async fn handshake(mut connection: Self, endpoint: &Endpoint, callee: u128) -> io::Result<Self> {
+        let Endpoint { magic, version, secret, me: caller, .. } = endpoint;
         let caller_nonce = nonce()?;
         let mut hello = magic.to_vec();
         hello.extend_from_slice(&version.to_le_bytes());
@@ -120,12 +139,11 @@ impl Connection {
     }
 
     async fn authenticate(
-        stream: TcpStream,
+        mut connection: Self,
         endpoint: &Endpoint,
         is_known: impl Fn(u128) -> bool,
     ) -> io::Result<(Self, u128)> {
-        let Endpoint { magic, version, secret, me } = endpoint;
-        let mut connection = Self::new(stream)?;
+        let Endpoint { magic, version, secret, me, .. } = endpoint;
         let hello = connection.reader.receive(HANDSHAKE_BYTES_MAX).await?;
         if !hello.starts_with(magic) {
             return Err(invalid("it is not a node"));
@@ -161,14 +179,6 @@ impl Connection {
         }
         connection.writer.send(&[]).await?;
         Ok((connection, caller))
-    }
-
-    pub async fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.writer.send(frame).await
-    }
-
-    pub async fn receive(&mut self) -> io::Result<Vec<u8>> {
-        self.reader.receive(FRAME_BYTES_MAX).await
     }
 
     pub fn into_split(self) -> (FrameReader, FrameWriter) {

@@ -18,16 +18,23 @@ impl Secret {
         Self(bytes.into())
     }
 
-    pub fn bytes(&self) -> usize {
+    /// Length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "an empty secret is refused by its length")]
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// A hash of the secret for one purpose: for a secret that is derived from it, or to compare secrets
-    /// without revealing them.
+    /// A secret for one purpose, which does not reveal this one.
     pub fn derive(&self, purpose: &[u8]) -> [u8; 32] {
         let mut hash = self.keyed();
         hash.update(purpose);
         hash.finalize().into_bytes().into()
+    }
+
+    /// A short hash of the secret, to compare secrets without revealing them.
+    pub fn fingerprint(&self) -> u32 {
+        let [first, second, third, fourth, ..] = self.derive(b"jeton raft 1 fingerprint");
+        u32::from_be_bytes([first, second, third, fourth])
     }
 
     fn keyed(&self) -> Hmac<Sha256> {

@@ -1,7 +1,7 @@
 //! Connections between the nodes of a cluster.
 //!
-//! Both sides prove that they know a secret ([`Connection`]). Afterwards a connection carries frames.
-//! [`PeerClient`] and [`serve`] send many requests over one connection at a time.
+//! Both sides prove that they know a secret. Afterwards [`PeerClient`] and [`serve`] send many requests and
+//! responses over one connection at a time.
 //!
 //! Invariants:
 //! - Every frame and every queue has a limit. Memory is allocated only for bytes that have arrived.
@@ -12,8 +12,10 @@ mod client;
 mod connection;
 mod handshake;
 mod server;
+mod tls;
 
 pub use client::{CallError, PeerClient};
-pub use connection::{Connection, Endpoint, FRAME_BYTES_MAX, FrameReader, FrameWriter, IDLE_TIMEOUT};
+pub use connection::Endpoint;
 pub use handshake::Secret;
 pub use server::{Handler, serve};
+pub use tls::{Tls, TlsError};

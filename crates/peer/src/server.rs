@@ -10,14 +10,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::connection::{Connection, Endpoint, FRAME_BYTES_MAX, FrameWriter, IDLE_TIMEOUT};
+use crate::connection::{Connection, Endpoint, FRAME_BYTES_MAX, FrameReader, FrameWriter, IDLE_TIMEOUT};
 
 /// The most connections, and of these the most that are not authenticated.
 const CONNECTIONS_MAX: usize = 256;
 const UNAUTHENTICATED_MAX: usize = 64;
 /// The most requests of a connection that are executed at a time.
 const REQUESTS_MAX: usize = 256;
-/// The most bytes of the requests of a connection that are executed, besides the last one, in units of `UNIT`.
+/// The most bytes of the requests of a connection that are executed, besides the last one, in units of
+/// `UNIT`.
 const UNITS_MAX: usize = (64 << 20) / UNIT;
 const UNIT: usize = 1 << 10;
 /// The pause after a connection could not be accepted, for example because of too many open files.
@@ -69,12 +70,24 @@ async fn serve_connection<H: Handler>(
     let (connection, caller) =
         Connection::accept(endpoint, stream, |caller| handler.is_known(caller)).await?;
     drop(authenticating);
-    let (mut reader, writer) = connection.into_split();
+    let (reader, writer) = connection.into_split();
     let (responses, queue) = mpsc::channel(REQUESTS_MAX);
-    let units = Arc::new(Semaphore::new(UNITS_MAX));
-    // Dropped with the connection: the requests in flight end.
     let mut tasks = JoinSet::new();
     tasks.spawn(send_all(writer, queue));
+    let ended = execute_all(reader, caller, &handler, responses, &mut tasks).await;
+    // The requests in flight complete, as if the connection were there.
+    while tasks.join_next().await.is_some() {}
+    ended
+}
+
+async fn execute_all<H: Handler>(
+    mut reader: FrameReader,
+    caller: u128,
+    handler: &Arc<H>,
+    responses: mpsc::Sender<Vec<u8>>,
+    tasks: &mut JoinSet<io::Result<()>>,
+) -> io::Result<()> {
+    let units = Arc::new(Semaphore::new(UNITS_MAX));
     let places = Arc::new(Semaphore::new(REQUESTS_MAX));
     loop {
         while let Some(ended) = tasks.try_join_next() {
@@ -87,7 +100,7 @@ async fn serve_connection<H: Handler>(
         if frame.len() < 8 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let (handler, responses) = (Arc::clone(&handler), responses.clone());
+        let (handler, responses) = (Arc::clone(handler), responses.clone());
         tasks.spawn(async move {
             let mut response = frame[..8].to_vec();
             response.extend_from_slice(&handler.handle(caller, frame.slice(8..)).await);

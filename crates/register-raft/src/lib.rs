@@ -33,9 +33,7 @@
 
 mod bootstrap;
 mod command;
-mod connection;
 mod dedup;
-mod handshake;
 mod journal;
 mod log_storage;
 mod membership_view;
@@ -55,7 +53,8 @@ mod storage;
 mod types;
 mod write_task;
 
+pub use jeton_peer::Secret;
 pub use membership_view::{MemberRole, MemberView};
 pub use open_error::OpenError;
 pub use registers::RaftRegisters;
-pub use settings::{Durability, Member, Secret, Settings, Timing};
+pub use settings::{Durability, Member, Settings, Timing};

@@ -1,5 +1,5 @@
 //! Requests and responses between members. A change of these types is a new
-//! [version](crate::connection::VERSION) of the protocol.
+//! version of the protocol: see `Settings::endpoint`.
 
 use openraft::error::InstallSnapshotError;
 use serde::{Deserialize, Serialize};

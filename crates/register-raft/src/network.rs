@@ -26,7 +26,7 @@ impl RaftNetworkFactory<Types> for Network {
     type Network = RaftClient;
 
     async fn new_client(&mut self, target: u64, slot: &MemberSlot) -> RaftClient {
-        let peer = Peer::new(slot.member, Arc::clone(&self.settings), Arc::clone(&self.last_seen));
+        let peer = Peer::new(slot.member, &self.settings, Arc::clone(&self.last_seen));
         RaftClient { target, peer }
     }
 }

@@ -243,6 +243,6 @@ impl LeaderConnections {
     pub fn to(&mut self, member: u64, node: &Node) -> &mut Peer {
         self.peers
             .entry(member)
-            .or_insert_with(|| Peer::new(member, Arc::clone(&node.settings), Arc::clone(&node.last_seen)))
+            .or_insert_with(|| Peer::new(member, &node.settings, Arc::clone(&node.last_seen)))
     }
 }

@@ -1,54 +1,37 @@
-//! The RPC server: accepts connections of other members, and executes the requests of a connection one after
-//! the other.
+//! The RPC server: executes the requests of other members.
 
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use bytes::Bytes;
+use jeton_peer::Handler;
+use tokio::net::TcpListener;
 
 use crate::bootstrap;
-use crate::connection::{Connection, IDLE_TIMEOUT};
 use crate::message::{Refusal, Request, Response};
 use crate::node::{Node, barrier_response, proposal_response};
-use crate::settings::CONNECTIONS_MAX;
-
-/// The pause after a connection could not be accepted, for example because of too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until shutdown.
 pub async fn serve(listener: TcpListener, node: Arc<Node>) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        // The semaphore is never closed.
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let node = Arc::clone(&node);
-        tokio::spawn(async move {
-            if let Err(error) = serve_connection(stream, &node).await {
-                tracing::debug!(%error, "a connection ended");
-            }
-            drop(permit);
-        });
-    }
+    jeton_peer::serve(listener, node.settings.endpoint(), Arc::new(RequestHandler(node))).await;
 }
 
-async fn serve_connection(stream: TcpStream, node: &Node) -> io::Result<()> {
-    let (mut connection, caller) = Connection::accept(stream, &node.settings).await?;
-    loop {
-        let request = timeout(IDLE_TIMEOUT, connection.receive()).await??;
-        node.last_seen.record(caller);
-        let response = execute(node, request).await;
-        timeout(IDLE_TIMEOUT, connection.send(&response)).await??;
+struct RequestHandler(Arc<Node>);
+
+impl Handler for RequestHandler {
+    fn is_known(&self, caller: u128) -> bool {
+        self.0.settings.others().any(|member| u128::from(member) == caller)
+    }
+
+    async fn handle(&self, caller: u128, request: Bytes) -> Vec<u8> {
+        if let Ok(member) = u64::try_from(caller) {
+            self.0.last_seen.record(member);
+        }
+        let response = match postcard::from_bytes(&request) {
+            Ok(request) => execute(&self.0, request).await,
+            Err(error) => Response::Refused(Refusal::Rejected(error.to_string())),
+        };
+        // The caller cannot read an empty response as one to its request.
+        postcard::to_allocvec(&response).unwrap_or_default()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The settings of a member, and the limits that follow from them.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jeton_peer::{Endpoint, Secret};
 use jeton_register::Limits;
 
 use crate::open_error::OpenError;
@@ -23,8 +23,6 @@ pub const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 pub const IN_FLIGHT_MAX: usize = 65_536;
 /// The most registers that one read returns.
 pub const READ_REGISTERS_MAX: usize = 65_536;
-/// The most connections of other members to a member.
-pub const CONNECTIONS_MAX: usize = 128;
 const SECRET_BYTES_MIN: usize = 16;
 const SECRET_BYTES_MAX: usize = 1024;
 /// The highest [`Settings::state_bytes_max`]: a snapshot of the state, and of writes admitted before, is one
@@ -96,8 +94,8 @@ impl Settings {
         if let Some(member) = others.find(|member| member.address.port() == 0) {
             return bad(format!("the address of member {} has no port", member.id));
         }
-        if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&self.secret.0.len()) {
-            let len = self.secret.0.len();
+        if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&self.secret.len()) {
+            let len = self.secret.len();
             return bad(format!(
                 "the secret has {len} bytes: it must have {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}"
             ));
@@ -112,6 +110,12 @@ impl Settings {
             return bad("snapshot_entries and snapshot_bytes must not be 0".into());
         }
         self.timing.check()
+    }
+
+    /// This member in connections to others. A change of the messages is a new version.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        let (secret, connect_timeout) = (self.secret.clone(), self.timing.connect);
+        Endpoint { magic: *b"JRFT", version: 2, secret, me: self.me.into(), connect_timeout, tls: None }
     }
 
     pub(crate) fn address(&self, member: u64) -> Option<SocketAddr> {
@@ -147,23 +151,6 @@ pub struct Member {
     /// Its number, which never changes.
     pub id: u64,
     pub address: SocketAddr,
-}
-
-/// The secret that authenticates members. It does not encrypt connections.
-#[derive(Clone)]
-pub struct Secret(pub(crate) Vec<u8>);
-
-impl Secret {
-    /// A secret of 16 to 1024 bytes.
-    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(bytes.into())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Secret")
-    }
 }
 
 /// Where the Raft log is stored.

@@ -26,6 +26,10 @@ impl CreationQuota for CounterQuota {
     fn take(&self, counters: u64) -> Result<(), String> {
         take(&self.0, counters)
     }
+
+    fn give_back(&self, counters: u64) {
+        self.0.give_back(Quota::Counters, counters);
+    }
 }
 
 fn take(auth: &AuthContext, counters: u64) -> Result<(), String> {
@@ -44,6 +48,20 @@ impl CreationQuota for PrepareQuota {
         take(&self.auth, counters)?;
         lock(&self.charge.taken).push((self.auth.clone(), counters));
         Ok(())
+    }
+
+    /// Of what this client has taken for the branch.
+    fn give_back(&self, counters: u64) {
+        let mut left = counters;
+        lock(&self.charge.taken).retain_mut(|(auth, taken)| {
+            if auth.name() == self.auth.name() {
+                let returned = left.min(*taken);
+                *taken -= returned;
+                left -= returned;
+                auth.give_back(Quota::Counters, returned);
+            }
+            *taken > 0
+        });
     }
 }
 

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
 mod cluster;
+mod features;
 mod postgres;
 mod requests;

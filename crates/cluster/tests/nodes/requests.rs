@@ -12,7 +12,7 @@ use jeton_register::memory::MemoryRegisters;
 
 use crate::cluster::{Cluster, addition, apply};
 
-fn memory(nodes: usize) -> Cluster<MemoryRegisters> {
+pub fn memory(nodes: usize) -> Cluster<MemoryRegisters> {
     let registers = Arc::new(MemoryRegisters::new());
     Cluster::start(nodes, move |_| Arc::clone(&registers))
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jeton_cluster::{Body, Frame};
+use jeton_core::Timestamp;
 use jeton_wal::Slot;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -26,6 +27,7 @@ pub fn check_log(world: &mut World) {
 fn fold(world: &mut World) -> Result<(), String> {
     let (mut term, mut before, mut counted) = (Slot::ZERO, None, BTreeSet::new());
     let mut last: BTreeMap<u16, u64> = BTreeMap::new();
+    let mut latest = Timestamp::ZERO;
     for ((slot, bytes), expected) in world.frames().iter().zip(1..) {
         let frame = Frame::decode(bytes).map_err(|error| error.to_string())?;
         if slot.0 != expected || before.is_some_and(|before| before != frame.head.before) {
@@ -45,15 +47,26 @@ fn fold(world: &mut World) -> Result<(), String> {
             if entry.0 != *last {
                 return Err(format!("slot {slot}: entry {entry} of {} in place of {last}", partition.0));
             }
-            if !counted.insert(u64::from_le_bytes(operation.try_into().unwrap())) {
-                world.violate("twice", format!("operation {operation:?} is counted twice"));
+            let (operation, time) = operation_of(operation);
+            if !counted.insert(operation) {
+                world.violate("twice", format!("operation {operation} is counted twice"));
             }
+            if time < latest {
+                world.violate("clock", format!("slot {slot}: {time:?} after {latest:?}"));
+            }
+            latest = time;
         }
     }
     if let Some(missing) = world.acknowledged.difference(&counted).next() {
         world.violate("acknowledged", format!("operation {missing} is acknowledged and not in the log"));
     }
     Ok(())
+}
+
+/// The operation of an entry, and the time at which it was decided.
+pub fn operation_of(entry: &[u8]) -> (u64, Timestamp) {
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    (number(&entry[..8]), Timestamp::from_nanos(number(&entry[8..])))
 }
 
 /// Whether another claim follows the one of this term.

@@ -4,12 +4,18 @@
 //! operation until it is acknowledged, to any node that believes to be the owner.
 
 mod checker;
+pub mod eras;
 mod node;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_executor::block_on;
 use jeton_cluster::Deployment;
+use jeton_core::Timestamp;
+use jeton_engine::Clock;
 use jeton_register::memory::{Faults, MemoryRegisters};
 use jeton_register::{Batch, LogId, Registers, WritePermit};
 use jeton_testkit::Rng;
@@ -26,6 +32,26 @@ const STRIPE: u16 = 1;
 /// Rounds in which everything must be done once no request fails any more.
 const HEALED_ROUNDS: usize = 200;
 
+/// How far a clock may be ahead of the log, when nothing has measured the time since the last entry.
+const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// The clocks of a node: the wall clock is wrong by a fixed amount.
+#[derive(Clone)]
+pub struct SimClock {
+    millis: Arc<AtomicU64>,
+    ahead: Duration,
+}
+
+impl Clock for SimClock {
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_secs(1_700_000_000).after(self.elapsed() + self.ahead)
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.millis.load(Ordering::Relaxed))
+    }
+}
+
 pub struct World {
     registers: MemoryRegisters,
     deployment: Deployment,
@@ -34,7 +60,10 @@ pub struct World {
     acknowledged: BTreeSet<u64>,
     /// The registers have lost frames: a database was replaced by an older copy.
     lost: bool,
-    millis: u64,
+    millis: Arc<AtomicU64>,
+    clocks: Vec<SimClock>,
+    /// Frames that owners have pushed, on their way to the other nodes.
+    pushed: Vec<(usize, (Slot, bytes::Bytes))>,
     outcome: Outcome,
 }
 
@@ -62,6 +91,25 @@ impl World {
         }
     }
 
+    fn millis(&self) -> u64 {
+        self.millis.load(Ordering::Relaxed)
+    }
+
+    /// Delivers one of the pushed frames to the other nodes. Some are lost.
+    fn deliver_push(&mut self, nodes: &mut [Node], random: &mut Rng) {
+        if self.pushed.is_empty() {
+            return;
+        }
+        // Mostly in order.
+        let at = if random.percent(80) { 0 } else { random.index(self.pushed.len()) };
+        let (from, (slot, frame)) = self.pushed.remove(at);
+        for (_, node) in nodes.iter_mut().enumerate().filter(|(number, _)| *number != from) {
+            if !random.percent(10) {
+                node.push(slot, frame.clone());
+            }
+        }
+    }
+
     /// Replaces the registers by a copy without the last frames.
     fn lose(&mut self, count: usize) {
         let frames = self.frames();
@@ -79,20 +127,28 @@ pub fn run(seed: u64, lossy: bool) -> Outcome {
     let mut random = Rng::named(seed, if lossy { "lossy" } else { "takeovers" });
     let mut share = |max| random.below(max) as u16;
     let faults = Faults { refused: share(150), lost: share(150), late: share(150), delayed: share(400) };
+    let millis = Arc::<AtomicU64>::default();
     let mut world = World {
         registers: MemoryRegisters::with_faults(seed, faults),
         deployment: Deployment::new(4, [1; 16], [2; 16]).unwrap(),
         sent: 0,
         acknowledged: BTreeSet::new(),
         lost: false,
-        millis: 0,
+        clocks: (0..NODES)
+            .map(|_| SimClock { millis: millis.clone(), ahead: Duration::from_secs(random.below(7_200)) })
+            .collect(),
+        millis,
+        pushed: Vec::new(),
         outcome: Outcome::default(),
     };
     let mut nodes: Vec<Node> = (0..NODES).map(|number| Node::new(number, &world)).collect();
     let mut paused = [0; NODES];
     let lose_at = if lossy { random.index(STEPS) } else { STEPS };
     for step in 0..STEPS {
-        world.millis += 1;
+        world.millis.fetch_add(1 + random.below(200), Ordering::Relaxed);
+        if random.percent(60) {
+            world.deliver_push(&mut nodes, &mut random);
+        }
         if step == lose_at {
             world.lose(1 + random.index(3));
         }

@@ -1,21 +1,24 @@
 //! A node of the simulation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use jeton_cluster::{
     Body, Chain, ChainError, ClaimProgress, Claimant, Frame, NodeId, Owner, Progress, Writer, encode_entry,
 };
-use jeton_core::PartitionId;
+use jeton_core::{PartitionId, Timestamp, mutated};
+use jeton_engine::Clock;
+use jeton_engine::internals::StoreTime;
 use jeton_register::{Batch, Error, LogId, Registers, WritePermit, WriteResult};
 use jeton_wal::Slot;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::checker::has_later_claim;
-use super::{STRIPE, World};
+use super::checker::{has_later_claim, operation_of};
+use super::{CLOCK_AHEAD_MAX, STRIPE, SimClock, World};
 
 /// Few, so that a frame holds few batches.
 const FRAME_BYTES_MAX: usize = 120;
@@ -30,6 +33,15 @@ pub struct Node {
     /// The frames that it has read since it started.
     pub accepted: Vec<Accepted>,
     operations: Operations,
+    clock: SimClock,
+    /// The clock of the stripe, as this node knows it.
+    time: StoreTime<SimClock>,
+    /// When the log was last seen to end, and the latest entry since then with that time.
+    end_seen: Option<Duration>,
+    measured: Option<(Timestamp, Duration)>,
+    latest: Timestamp,
+    /// Frames that the owner has pushed.
+    inbox: VecDeque<(Slot, Bytes)>,
 }
 
 /// The state of the only partition: the operations, and whether they are durable.
@@ -39,7 +51,8 @@ pub enum Role {
     /// Reads; then it claims if it suspects the owner.
     Following {
         chain: Chain,
-        reading: Option<Response<ReadResult>>,
+        /// The read, and when it was sent.
+        reading: Option<(Duration, Response<ReadResult>)>,
         suspects: bool,
     },
     Claiming {
@@ -68,7 +81,10 @@ pub struct Accepted {
 pub struct ReadResult {
     chain: Chain,
     frames: Vec<Accepted>,
-    operations: Vec<u64>,
+    /// With the times at which they were decided.
+    operations: Vec<(u64, Timestamp)>,
+    /// The time of the stripe in the last frame.
+    reached: Timestamp,
     result: Result<(), ChainError>,
 }
 
@@ -98,19 +114,33 @@ fn write(world: &World, (slot, value): (Slot, Bytes)) -> Written {
 fn read(world: &World, mut chain: Chain) -> Response<ReadResult> {
     let registers = world.registers.clone();
     Box::pin(async move {
-        let (mut frames, mut operations) = (Vec::new(), Vec::new());
+        let (mut frames, mut operations, mut reached) = (Vec::new(), Vec::new(), Timestamp::ZERO);
         let visit = |slot, frame: Frame<'_>| {
-            frames.push(Accepted { slot, before: frame.head.before, hash: xxh3_128(&frame.encode()) });
-            if let Body::Entries(entries) = frame.body {
-                let numbers =
-                    entries.iter().map(|(_, _, bytes)| u64::from_le_bytes(bytes.try_into().unwrap()));
-                operations.extend(numbers);
-            }
+            frames.push(Accepted::of(slot, &frame));
+            operations.extend(operations_of(&frame));
+            reached = time_of(&frame).max(reached);
             Ok::<_, ChainError>(())
         };
         let result = chain.read(&registers, Slot::MAX, visit).await;
-        ReadResult { chain, frames, operations, result }
+        ReadResult { chain, frames, operations, reached, result }
     })
+}
+
+impl Accepted {
+    fn of(slot: Slot, frame: &Frame<'_>) -> Self {
+        Self { slot, before: frame.head.before, hash: xxh3_128(&frame.encode()) }
+    }
+}
+
+/// The time of the stripe in a frame.
+fn time_of(frame: &Frame<'_>) -> Timestamp {
+    let is_claim = matches!(frame.body, Body::Claim(_));
+    if is_claim { Timestamp::ZERO } else { Timestamp::from_millis(frame.head.millis) }
+}
+
+fn operations_of(frame: &Frame<'_>) -> Vec<(u64, Timestamp)> {
+    let Body::Entries(entries) = frame.body else { return Vec::new() };
+    entries.iter().map(|(_, _, bytes)| operation_of(bytes)).collect()
 }
 
 impl Node {
@@ -121,12 +151,41 @@ impl Node {
     fn start(number: usize, incarnation: u128, world: &World) -> Self {
         let chain = world.deployment.chain(world.deployment.stripe(STRIPE).unwrap());
         let role = Role::Following { chain, reading: None, suspects: false };
-        Self { number, incarnation, role, accepted: Vec::new(), operations: Operations::new() }
+        let clock = world.clocks[number].clone();
+        let time = StoreTime::follow(clock.clone(), Timestamp::ZERO);
+        Self {
+            number,
+            incarnation,
+            role,
+            accepted: Vec::new(),
+            operations: Operations::new(),
+            clock,
+            time,
+            end_seen: None,
+            measured: None,
+            latest: Timestamp::ZERO,
+            inbox: VecDeque::new(),
+        }
     }
 
     /// The node without its memory; its requests may still take effect.
     pub fn crashed(&self, world: &World) -> Self {
         Self::start(self.number, self.incarnation + 1, world)
+    }
+
+    /// The node after it was deposed: a follower that has nothing.
+    fn deposed(&self, world: &World) -> Self {
+        let mut next = Self::start(self.number, self.incarnation, world);
+        if mutated!(DeposedKeepsFilter) {
+            // A filter does not know which of its ids are durable.
+            next.operations = self.operations.keys().map(|operation| (*operation, true)).collect();
+        }
+        next
+    }
+
+    /// Receives a frame that the owner has pushed.
+    pub fn push(&mut self, slot: Slot, frame: Bytes) {
+        self.inbox.push_back((slot, frame));
     }
 
     pub fn suspect(&mut self) {
@@ -148,9 +207,18 @@ impl Node {
             Some(true) => drop(world.acknowledged.insert(operation)),
             Some(false) => {}
             None => {
+                let now = self.time.now();
+                if let Some((latest, measured)) = self.measured.take() {
+                    let passed = self.clock.elapsed().saturating_sub(measured);
+                    let limit = latest.after(passed + passed / 8);
+                    if now > limit {
+                        world.violate("clock", format!("{now:?} is later than {limit:?}"));
+                    }
+                }
+                let bytes = [operation.to_le_bytes(), now.as_nanos().to_le_bytes()].concat();
                 let mut entry = Vec::new();
                 let partition = PartitionId(world.deployment.stripe(STRIPE).unwrap().partitions.start);
-                encode_entry(partition, owning.next, &operation.to_le_bytes(), &mut entry);
+                encode_entry(partition, owning.next, &bytes, &mut entry);
                 owning.next = owning.next.next();
                 owning.writer.append(entry, Ticket::Operation(operation));
                 self.operations.insert(operation, false);
@@ -172,15 +240,23 @@ impl Node {
     /// Polls the response that the node waits for, or sends its next request.
     pub fn step(&mut self, world: &mut World) {
         match std::mem::replace(&mut self.role, Role::Stopped) {
-            Role::Following { chain, mut reading, suspects } => {
-                let response = reading.get_or_insert_with(|| read(world, chain.clone()));
+            Role::Following { mut chain, mut reading, suspects } => {
+                while let Some((slot, bytes)) = self.inbox.pop_front() {
+                    let Some(frame) = chain.accept_pushed(slot, &bytes) else { continue };
+                    self.apply(&[Accepted::of(slot, &frame)], &operations_of(&frame), time_of(&frame));
+                    // The read began before it.
+                    reading = None;
+                }
+                let now = self.clock.elapsed();
+                let (sent, response) = reading.get_or_insert_with(|| (now, read(world, chain.clone())));
+                let sent = *sent;
                 match poll(response) {
                     None => self.role = Role::Following { chain, reading, suspects },
-                    Some(read) => self.follow(read, suspects, world),
+                    Some(read) => self.follow(read, sent, suspects, world),
                 }
             }
             Role::Claiming { mut claimant, mut writing } => {
-                let response = writing.get_or_insert_with(|| write(world, claimant.write(world.millis)));
+                let response = writing.get_or_insert_with(|| write(world, claimant.write(world.millis())));
                 match poll(response) {
                     None => self.role = Role::Claiming { claimant, writing },
                     Some(written) => self.claim(claimant.written(first(written)), world),
@@ -188,12 +264,16 @@ impl Node {
             }
             Role::Owning(mut owning) => {
                 if owning.writing.is_none() {
-                    owning.writing = owning.writer.write(0, world.millis).map(|one| write(world, one));
+                    owning.writing = owning
+                        .writer
+                        .write(0, self.time.now().as_nanos() / 1_000_000)
+                        .map(|one| write(world, one));
                 }
                 let written = owning.writing.as_mut().and_then(poll);
                 let progress = written.map(|written| owning.writer.written(first(written)));
                 if progress.is_some() {
                     owning.writing = None;
+                    world.pushed.extend(owning.writer.take_durable().map(|frame| (self.number, frame)));
                 }
                 let (ended, term) = (owning.writer.has_ended(), owning.term);
                 world.outcome.deposed += u64::from(matches!(progress, Some(Progress::Deposed(_))));
@@ -206,25 +286,42 @@ impl Node {
                     _ => {}
                 }
                 if ended {
-                    *self = Self::start(self.number, self.incarnation, world);
+                    *self = self.deposed(world);
                 }
             }
             Role::Stopped => {}
         }
     }
 
-    fn follow(&mut self, read: ReadResult, suspects: bool, world: &mut World) {
-        let ReadResult { chain, frames, operations, result } = read;
-        self.accepted.extend(frames);
-        self.operations.extend(operations.into_iter().map(|operation| (operation, true)));
+    fn follow(&mut self, read: ReadResult, sent: Duration, suspects: bool, world: &mut World) {
+        let ReadResult { chain, frames, operations, reached, result } = read;
+        self.apply(&frames, &operations, reached);
         self.role = match result {
             Ok(()) if suspects => {
+                self.time.end_seen(sent);
+                self.time.take_over(CLOCK_AHEAD_MAX).unwrap();
                 let me = Owner { node: NodeId(self.number as u128), incarnation: self.incarnation };
                 Role::Claiming { claimant: Claimant::new(chain, me), writing: None }
             }
-            Ok(()) | Err(ChainError::Registers(_)) => Role::Following { chain, reading: None, suspects },
+            Ok(()) => {
+                self.time.end_seen(sent);
+                self.end_seen = Some(sent);
+                Role::Following { chain, reading: None, suspects }
+            }
+            Err(ChainError::Registers(_)) => Role::Following { chain, reading: None, suspects },
             Err(error) => return self.stop(&error, world),
         };
+    }
+
+    fn apply(&mut self, frames: &[Accepted], operations: &[(u64, Timestamp)], reached: Timestamp) {
+        self.accepted.extend(frames);
+        self.operations.extend(operations.iter().map(|(operation, _)| (*operation, true)));
+        let latest = operations.iter().map(|(_, time)| *time).fold(reached, Timestamp::max);
+        if latest > Timestamp::ZERO {
+            self.latest = self.latest.max(latest);
+            self.time.observe(self.latest);
+            self.measured = self.end_seen.map(|seen| (self.latest, seen));
+        }
     }
 
     fn claim(&mut self, claimed: Result<ClaimProgress, ChainError>, world: &mut World) {

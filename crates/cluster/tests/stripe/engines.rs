@@ -197,16 +197,3 @@ fn operations_count_once_over_many_takeovers() {
         }
     }
 }
-
-#[test]
-fn tables_are_found_after_a_takeover() {
-    let registers = MemoryRegisters::new();
-    let first = first(&registers);
-    first.engine.create_table("second", Default::default()).unwrap();
-    let second = Node::open(registers, 2);
-    assert!(second.engine.table("second").is_ok());
-    // The catalogue of the deposed node is not the latest: it adopts that first.
-    second.engine.create_table("third", Default::default()).unwrap();
-    first.engine.create_table("third", Default::default()).unwrap_err();
-    assert!(first.engine.table("third").is_ok());
-}

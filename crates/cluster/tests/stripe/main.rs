@@ -4,5 +4,7 @@
 
 mod caches;
 mod engines;
+mod followers;
 mod node;
 mod postgres;
+mod tables;

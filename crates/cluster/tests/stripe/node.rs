@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_executor::block_on;
-use jeton_cluster::{Deployment, NodeId, OpenError, Owner, StripeLog};
+use jeton_cluster::{Deployment, Follower, NodeId, OpenError, Owner, StripeLog};
 use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings};
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 use jeton_register::memory::MemoryRegisters;
@@ -22,18 +22,51 @@ pub struct Node<R: Registers> {
     pub folder: TempDir,
 }
 
+/// The identity of the deployment, which the first node writes, and this node since its start.
+pub fn identity<R: Registers>(registers: &R, node: u128) -> (Deployment, Owner) {
+    static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
+    let candidate = Deployment::new(STRIPES, [node as u8; 16], [1; 16]).unwrap();
+    let deployment = block_on(Deployment::found(registers, candidate)).unwrap();
+    let incarnation = INCARNATIONS.fetch_add(1, Ordering::Relaxed);
+    (deployment, Owner { node: NodeId(node), incarnation: incarnation.into() })
+}
+
 /// Opens the log of the stripe in a directory, as the node with this number.
 pub fn open_log<R: Registers>(
     registers: R,
     node: u128,
     folder: &Path,
 ) -> Result<Arc<StripeLog<R>>, OpenError> {
-    static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
-    let candidate = Deployment::new(STRIPES, [node as u8; 16], [1; 16]).unwrap();
-    let deployment = block_on(Deployment::found(&registers, candidate)).unwrap();
-    let incarnation = INCARNATIONS.fetch_add(1, Ordering::Relaxed);
-    let me = Owner { node: NodeId(node), incarnation: incarnation.into() };
+    let (deployment, me) = identity(&registers, node);
     Ok(Arc::new(StripeLog::open(Arc::new(registers), deployment, STRIPE, me, folder)?))
+}
+
+/// A node that follows the stripe.
+pub struct Standby<R: Registers> {
+    pub follower: Follower<R>,
+    pub folder: TempDir,
+}
+
+impl<R: Registers> Standby<R> {
+    pub fn open(registers: R, node: u128) -> Self {
+        Self::open_in(tempfile::tempdir().unwrap(), registers, node, |_| {})
+    }
+
+    pub fn open_in(folder: TempDir, registers: R, node: u128, set: impl FnOnce(&mut Options)) -> Self {
+        let (deployment, me) = identity(&registers, node);
+        let mut options = Options { shards: 1, ..Options::default() };
+        set(&mut options);
+        let registers = Arc::new(registers);
+        let follower = Follower::open(registers, deployment, STRIPE, me, folder.path(), options).unwrap();
+        Self { follower, folder }
+    }
+
+    /// Takes the stripe over from the owner in the log.
+    pub fn promote(mut self) -> Node<R> {
+        let owner = self.follower.catch_up().unwrap().owner();
+        let (log, engine) = self.follower.promote(owner).unwrap();
+        Node { log, engine, folder: self.folder }
+    }
 }
 
 impl<R: Registers> Node<R> {

@@ -1,5 +1,5 @@
-//! Two nodes over PostgreSQL. The connections of the first one are cut off while it writes; the second one
-//! takes the stripe over.
+//! Two nodes over PostgreSQL. The connections of the first one are cut off while it writes; the second one,
+//! which follows it, takes the stripe over.
 
 use futures_executor::block_on;
 use jeton_engine::{EngineError, OperationOutcome};
@@ -7,7 +7,7 @@ use jeton_register::{LogId, Registers};
 use jeton_register_postgres::{Options, PostgresRegisters, create_schema};
 use jeton_testbed::{Postgres, Proxy};
 
-use super::node::{Node, STRIPE};
+use super::node::{Node, STRIPE, Standby};
 
 /// What the first node's last frame meets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,6 +53,12 @@ fn take_over(cut: Cut, proxy: &Proxy, registers: PostgresRegisters, open: impl F
     let waiting: Vec<_> = before.iter().map(|one| first.engine.apply(one.clone())).collect();
     let mut results: Vec<_> = waiting.into_iter().map(|one| block_on(one).unwrap()).collect();
     assert_eq!(block_on(first.log.prove()), Ok(()));
+    let mut standby = Standby::open(open(), 2);
+    let mut pushed = first.log.subscribe();
+    let one_more = first.addition(&cells[0], 60);
+    first.apply(&one_more).unwrap();
+    let (slot, frame) = pushed.blocking_recv().unwrap();
+    assert!(standby.follower.accept(slot, &frame).unwrap());
 
     // The first node is cut off; its next batches are in flight.
     let watcher = open();
@@ -67,8 +73,9 @@ fn take_over(cut: Cut, proxy: &Proxy, registers: PostgresRegisters, open: impl F
         std::thread::yield_now();
     }
 
-    let second = Node::open(open(), 2);
+    let second = standby.promote();
     assert_eq!(second.log.term(), last());
+    assert!(matches!(second.apply(&one_more), Ok(OperationOutcome::Replayed(_))));
     for (operation, result) in operations.iter().zip(&results) {
         let OperationOutcome::Fresh(result) = result else { panic!("{result:?}") };
         assert_eq!(second.apply(operation), Ok(OperationOutcome::Replayed(result.clone())));
@@ -82,7 +89,7 @@ fn take_over(cut: Cut, proxy: &Proxy, registers: PostgresRegisters, open: impl F
     }
     let replayed = results.iter().any(|result| matches!(result, OperationOutcome::Replayed(_)));
     assert_eq!(replayed, cut == Cut::Responses, "the frame was in the log");
-    assert_eq!(second.total(&cells), 60);
+    assert_eq!(second.total(&cells), 61);
 
     // The first node is back: what it acknowledges now was counted by its own frame.
     proxy.release();
@@ -100,10 +107,10 @@ fn take_over(cut: Cut, proxy: &Proxy, registers: PostgresRegisters, open: impl F
     assert!(matches!(refused, Err(EngineError::Closed | EngineError::Moved)), "{refused:?}");
     assert!(first.log.is_deposed());
     drop(first);
-    assert_eq!(second.total(&cells), 60);
+    assert_eq!(second.total(&cells), 61);
     assert_eq!(block_on(second.log.prove()), Ok(()));
     let third = Node::open(open(), 3);
-    assert_eq!(third.total(&cells), 60);
+    assert_eq!(third.total(&cells), 61);
     for operation in &operations {
         let again = third.apply(operation).unwrap();
         assert!(matches!(again, OperationOutcome::Replayed(_)), "{again:?}");

@@ -396,7 +396,7 @@ fn catalogue_encoding_is_stable_and_round_trips() {
     for (one, other) in catalog.iter().zip(read.iter()) {
         assert_eq!((one.id, &one.name), (other.id, &other.name));
         let eras = |table: &Table| -> Vec<_> {
-            table.eras().map(|era| (era.number, era.floor, era.settings.clone())).collect()
+            table.eras().map(|era| (era.number, era.floor(), era.settings.clone())).collect()
         };
         assert_eq!(eras(one), eras(other));
     }

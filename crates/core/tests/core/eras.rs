@@ -459,3 +459,39 @@ proptest! {
         run(events);
     }
 }
+
+/// The change was made by a store whose clock is behind, and is adopted later.
+#[test]
+fn an_era_ends_when_the_change_is_adopted() {
+    for taken_over in [false, true] {
+        let mut world = World::new(windows(HOUR));
+        let changed = world.catalog.find("clicks").unwrap().change(windows(10 * HOUR), at(MINUTE)).unwrap();
+        let elsewhere = world.catalog.replaced(changed).encode();
+        let ids = [uuid7(3 * HOUR, 1), opaque("order-1")];
+        let first = ids.clone().map(|id| world.at(3 * HOUR).add(&id, 1).fresh().answer);
+        world.catalog = if taken_over {
+            // By a node that had the change before it replayed these.
+            let changed = Catalog::default().adopt(&elsewhere, at(0)).unwrap();
+            world.catalog = changed;
+            let replayed = world.replayed();
+            assert_eq!(replayed.table().eras().count(), 2);
+            world = replayed;
+            world.catalog.taken_over_at(at(3 * HOUR))
+        } else {
+            world.catalog.adopt(&elsewhere, at(3 * HOUR)).unwrap()
+        };
+        for later in [3 * HOUR, 3 * HOUR + HOUR / 2, 4 * HOUR] {
+            for (id, first) in ids.iter().zip(&first) {
+                assert_eq!(&world.at(later).add(id, 1).replayed(), first);
+            }
+        }
+        // The record has expired, and the window of the new era has not.
+        world.at(6 * HOUR).tidy();
+        assert_eq!(world.table().eras().count(), 1);
+        expired(world.add(&ids[0], 1));
+        world.add(&uuid7(6 * HOUR, 2), 1).applied();
+        // A later version of the catalogue does not shorten what the store knows.
+        world.catalog = world.catalog.adopt(&elsewhere, at(6 * HOUR)).unwrap();
+        expired(world.add(&ids[0], 1));
+    }
+}

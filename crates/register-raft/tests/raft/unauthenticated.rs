@@ -24,8 +24,8 @@ fn response(cluster: &Cluster, bytes: &[u8]) -> Vec<u8> {
 fn hello(version: u16) -> Vec<u8> {
     let mut hello = b"JRFT".to_vec();
     hello.extend_from_slice(&version.to_le_bytes());
-    hello.extend_from_slice(&2u64.to_le_bytes());
-    hello.extend_from_slice(&1u64.to_le_bytes());
+    hello.extend_from_slice(&2u128.to_le_bytes());
+    hello.extend_from_slice(&1u128.to_le_bytes());
     hello.extend_from_slice(&[9; 32]);
     framed(&hello)
 }
@@ -39,10 +39,10 @@ fn unauthenticated_connections_are_closed() {
     let cluster = Cluster::started(true);
     assert_eq!(response(&cluster, b"GET / HTTP/1.1\r\n\r\n"), b"");
     assert_eq!(response(&cluster, &u32::MAX.to_le_bytes()), b"");
-    assert_eq!(response(&cluster, &hello(2)), b"", "another version");
+    assert_eq!(response(&cluster, &hello(1)), b"", "another version");
     // After its hello it sends nothing more: to silence, a wrong proof, or a truncated one.
     for rest in [vec![], framed(&[0; 32]), framed(&[0; 3])] {
-        let received = response(&cluster, &[hello(1), rest].concat());
+        let received = response(&cluster, &[hello(2), rest].concat());
         assert_eq!(received.len(), 4 + 64);
     }
 }
