@@ -53,6 +53,7 @@ pub use claimant::{ClaimProgress, Claimant};
 pub use deployment::{Deployment, DeploymentError, Stripe};
 pub use follower::{FollowError, Follower, NotPromoted, PromoteError};
 pub use frame::{Body, Entries, Frame, Head, NodeId, Owner, encode_entry};
+pub use jeton_peer::{Tls as PeerTls, TlsError as PeerTlsError};
 pub use node::{ClusterNode, Freshness, NodeError};
 pub use node_options::{NodeOptions, Timing};
 pub use open_error::OpenError;

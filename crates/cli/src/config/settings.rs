@@ -133,6 +133,10 @@ settings! {
         cluster_host: MaybeText = "none", "HOST",
             "Host under which clients and other nodes reach this node; the default is that of the addresses";
         cluster_stripes: usize = "32", "N", "Number of stripes of a new cluster, which does not change";
+        cluster_tls_ca: MaybePath = "none", "FILE",
+            "Certificate authority of the nodes in PEM, for encrypted connections between them";
+        cluster_tls_cert: MaybePath = "none", "FILE", "Certificate of this node in PEM, which names its host";
+        cluster_tls_key: MaybePath = "none", "FILE", "Private key of that certificate in PEM";
     }
     "Transactions" {
         server_number: usize = "1", "N", "Number of this server in the transaction cluster, from 1";
@@ -183,6 +187,8 @@ impl Settings {
             peers: self.cluster_peers,
             host: self.cluster_host.0.clone(),
             stripes: u16::try_from(self.cluster_stripes).unwrap_or(u16::MAX),
+            tls: [&self.cluster_tls_ca, &self.cluster_tls_cert, &self.cluster_tls_key]
+                .map(|file| file.0.clone()),
         })
     }
 

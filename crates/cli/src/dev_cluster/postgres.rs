@@ -25,18 +25,25 @@ pub struct Postgres {
     folder: PathBuf,
 }
 
-/// The folder of `initdb` and `postgres`. Debian installs each version in a folder outside of the path.
+const PROGRAMS: [&str; 3] = ["initdb", "postgres", "pg_isready"];
+
+/// The folder of the programs. Debian installs each version in a folder outside of the path.
 fn programs() -> Result<PathBuf> {
-    let has_initdb = |folder: &PathBuf| folder.join("initdb").is_file();
     let path = std::env::var_os("PATH").unwrap_or_default();
+    // In the path there may be links to some of them.
+    let in_path = std::env::split_paths(&path).filter_map(|folder| {
+        let initdb = folder.join(PROGRAMS[0]).canonicalize().ok()?;
+        Some(initdb.parent()?.to_owned())
+    });
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<(u32, PathBuf)> = versions
         .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
         .collect();
     versions.sort_unstable();
-    let mut folders = std::env::split_paths(&path).chain(versions.into_iter().rev().map(|(_, path)| path));
-    folders.find(has_initdb).ok_or_else(|| {
-        let cause = anyhow!("no initdb in PATH or in /usr/lib/postgresql/*/bin");
+    let is_complete = |folder: &PathBuf| PROGRAMS.iter().all(|program| folder.join(program).is_file());
+    let mut folders = in_path.chain(versions.into_iter().rev().map(|(_, path)| path));
+    folders.find(is_complete).ok_or_else(|| {
+        let cause = anyhow!("initdb, postgres and pg_isready are not in PATH or in /usr/lib/postgresql/*/bin");
         let fix = "install it (Debian: apt install postgresql; macOS: brew install postgresql), or add the folder \
                    of initdb to PATH";
         CliError::of(cause, "PostgreSQL is not installed", fix)
@@ -101,7 +108,7 @@ impl Postgres {
         postgres.await_ready(|| {
             let mut probe = Command::new(programs.join("pg_isready"));
             probe.arg("-h").arg(folder).stdout(Stdio::null()).stderr(Stdio::null());
-            Ok(probe.status()?.success())
+            Ok(probe.status().context("pg_isready cannot be started")?.success())
         })?;
         Ok(postgres)
     }

@@ -101,7 +101,13 @@ fn statuses(path: &str, has_body: bool) -> impl Iterator<Item = &'static str> {
         (true, &["400", "403", "421", "431"]),
         (path.starts_with("/v1/"), &["401", "409", "415", "429", "503"]),
         (path.starts_with("/v1/") || path == "/metrics", &["500"]),
-        (path.contains('{') || path.starts_with("/v1/transactions") || path == "/v1/watch", &["404"]),
+        (
+            path.contains('{')
+                || ["/v1/transactions", "/v1/watch", "/v1/cluster"]
+                    .iter()
+                    .any(|start| path.starts_with(start)),
+            &["404"],
+        ),
         (path.ends_with("/counters/{row}"), &["405"]),
         (has_body, &["410", "413", "422"]),
     ];

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton_cluster::{ClusterNode, ClusterStatus, Deployment, NodeOptions};
+use jeton_cluster::{ClusterNode, ClusterStatus, Deployment, NodeOptions, PeerTls};
 use jeton_register_postgres::{OpenError, Options as PostgresOptions, PostgresRegisters, create_schema};
 use tokio::sync::watch;
 
@@ -31,6 +31,9 @@ pub struct ClusterSettings {
     pub host: Option<String>,
     /// Number of stripes of a new cluster.
     pub stripes: u16,
+    /// PEM files for encrypted connections between nodes: authority, certificate of this node, its key. All of
+    /// them or none.
+    pub tls: [Option<PathBuf>; 3],
 }
 
 /// Omits the URL, which may contain a password.
@@ -50,6 +53,20 @@ impl ClusterSettings {
                 "name the host with --cluster-host, or listen on one address",
             )),
             None => Ok(address.to_string()),
+        }
+    }
+
+    fn open_tls(&self) -> Result<Option<PeerTls>, NodeError> {
+        let fix = "name three files in PEM with cluster_tls_ca, cluster_tls_cert and cluster_tls_key";
+        match &self.tls {
+            [None, None, None] => Ok(None),
+            [Some(ca), Some(certificate), Some(key)] => {
+                let tls = PeerTls::open(ca, certificate, key);
+                tls.map(Some).explain("connections between nodes cannot be encrypted", fix)
+            }
+            _ => {
+                Err(NodeError::new("encryption between nodes has three settings, and some are missing", fix))
+            }
         }
     }
 
@@ -84,10 +101,14 @@ pub async fn open(
         client_addresses: settings.client_addresses(listen)?,
         engine,
         stripes: settings.stripes,
+        tls: settings.open_tls()?,
         ..NodeOptions::new(directory.to_owned(), settings.peers)
     };
-    if !settings.peers.ip().is_loopback() {
-        tracing::warn!("connections between the nodes are authenticated, but not encrypted");
+    if !settings.peers.ip().is_loopback() && options.tls.is_none() {
+        tracing::warn!(
+            "connections between the nodes are authenticated, but not encrypted: set cluster_tls_ca, \
+             cluster_tls_cert and cluster_tls_key"
+        );
     }
     let registers = Arc::new(open_registers(&settings.url).await?);
     let runtime = tokio::runtime::Handle::current();
@@ -176,6 +197,7 @@ mod tests {
             peers: "10.0.0.2:6382".parse().unwrap(),
             host: None,
             stripes: 32,
+            tls: Default::default(),
         };
         let listen = |address: &str| {
             let address = address.parse().unwrap();
@@ -189,5 +211,8 @@ mod tests {
         let addresses = settings.client_addresses(&listen("0.0.0.0:7"));
         assert_eq!(addresses.unwrap(), ["redis://node1.example:7", "https://node1.example:7"]);
         assert!(!format!("{settings:?}").contains("secret"));
+        assert!(settings.open_tls().unwrap().is_none());
+        settings.tls[0] = Some("ca.pem".into());
+        assert!(settings.open_tls().unwrap_err().fix.contains("cluster_tls_key"));
     }
 }
