@@ -5,15 +5,12 @@ use std::fs::File;
 use std::path::Path;
 
 use futures_executor::block_on;
-use jeton_register::{Batch, Error, LogId, LogKind, Registers, Slot, WriteResult};
+use jeton_register::{Batch, Error, LogId, Registers, Slot, WriteResult};
 use jeton_wal::disk::{Disk, RealDisk};
 use jeton_wal::{Blob, Error as LogError, abort_process, blobs};
 
 use crate::open_error::OpenError;
 use crate::register_error::log_error;
-
-/// The catalogues; the slot is the version.
-const CATALOGS: LogId = LogId { kind: LogKind::Deployment, id: 2 };
 
 /// Reads of a catalogue that is being replaced.
 const READS_MAX: usize = 8;
@@ -24,11 +21,11 @@ const STRIPE: &str = "stripe";
 /// The latest catalogue. Blocks.
 pub(crate) fn read_catalog<R: Registers>(registers: &R) -> Result<Option<Blob>, LogError> {
     for _ in 0..READS_MAX {
-        let last = block_on(registers.extent(CATALOGS)).map_err(log_error)?.last;
+        let last = block_on(registers.extent(LogId::CATALOG)).map_err(log_error)?.last;
         if last == Slot::ZERO {
             return Ok(None);
         }
-        match block_on(registers.read(CATALOGS, last, 1)) {
+        match block_on(registers.read(LogId::CATALOG, last, 1)) {
             Ok(mut found) => {
                 let found = found.pop().filter(|(slot, _)| *slot == last);
                 let lost = || LogError::Damaged(format!("version {last} of the catalogue is missing"));
@@ -45,7 +42,7 @@ pub(crate) fn read_catalog<R: Registers>(registers: &R) -> Result<Option<Blob>, 
 /// Stores the next version of the catalogue. Fails if another node has stored one of that version. Blocks.
 pub(crate) fn write_catalog<R: Registers>(registers: &R, blob: &Blob) -> Result<(), LogError> {
     let mut batch = Batch::new();
-    batch.push(CATALOGS, Slot(blob.version), &blob.bytes);
+    batch.push(LogId::CATALOG, Slot(blob.version), &blob.bytes);
     let permit = registers.admit(1, blob.bytes.len()).map_err(log_error)?;
     match block_on(registers.write(batch, permit)).map_err(log_error)?.pop() {
         Some(WriteResult::Fresh) => {}
@@ -57,7 +54,7 @@ pub(crate) fn write_catalog<R: Registers>(registers: &R, blob: &Blob) -> Result<
     }
     // If it fails, the old versions take space until the next change.
     let before = Slot(blob.version - 1);
-    drop(block_on(registers.trim(CATALOGS, before)));
+    drop(block_on(registers.trim(LogId::CATALOG, before)));
     Ok(())
 }
 
@@ -80,6 +77,10 @@ impl CacheFolder {
             None => drop(folder.put(STRIPE, &expected)?),
         }
         Ok(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.disk.path()
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<Option<Blob>, LogError> {

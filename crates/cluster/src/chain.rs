@@ -1,11 +1,12 @@
 //! The chain: what follows from the frames of a stripe, read from the first one on.
 
+use jeton_core::codec::{DecodeError, Reader, Write as _};
 use jeton_core::{PartitionId, mutated};
 use jeton_register::{Error as RegisterError, LogId, Registers};
 use jeton_wal::Slot;
 
 use crate::deployment::Stripe;
-use crate::frame::{Body, Frame, Owner, hash};
+use crate::frame::{Body, Frame, NodeId, Owner, hash};
 
 /// Frames per read.
 const READ_FRAMES_MAX: usize = 256;
@@ -74,6 +75,50 @@ impl Chain {
     pub fn last_slot(&self, partition: PartitionId) -> Slot {
         let index = partition.0.checked_sub(self.stripe.partitions.start);
         index.and_then(|index| self.partitions.get(usize::from(index))).copied().unwrap_or_default()
+    }
+
+    /// Whether entries of a partition follow in this chain that the other one lacks.
+    pub(crate) fn has_entries_after(&self, other: &Self) -> bool {
+        self.partitions != other.partitions
+    }
+
+    pub(crate) fn stripe(&self) -> &Stripe {
+        &self.stripe
+    }
+
+    /// The partitions and their last slots.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (PartitionId, Slot)> {
+        self.stripe.partitions.clone().map(PartitionId).zip(self.partitions.iter().copied())
+    }
+
+    /// Appends the state, without the stripe.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.next.0);
+        out.put_u128(self.before);
+        out.put_varint(self.term.0);
+        out.put_varint(self.catalog);
+        out.put_u8(self.owner.is_some().into());
+        if let Some(owner) = self.owner {
+            out.put_u128(owner.node.0);
+            out.put_u128(owner.incarnation);
+        }
+        self.partitions.iter().for_each(|slot| out.put_varint(slot.0));
+    }
+
+    pub(crate) fn decode(stripe: Stripe, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (next, before) = (Slot(input.varint()?), input.u128()?);
+        let (term, catalog) = (Slot(input.varint()?), input.varint()?);
+        let owner = match input.u8()? {
+            0 => None,
+            1 => Some(Owner { node: NodeId(input.u128()?), incarnation: input.u128()? }),
+            _ => return Err(DecodeError("an owner of an unknown format")),
+        };
+        let slot = |_| input.varint().map(Slot);
+        let partitions = stripe.partitions.clone().map(slot).collect::<Result<_, _>>()?;
+        if next <= term {
+            return Err(DecodeError("a term after the end of the log"));
+        }
+        Ok(Self { stripe, next, before, owner, term, catalog, partitions })
     }
 
     /// Appends the frame of a slot. After an error the chain is as before.

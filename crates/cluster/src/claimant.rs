@@ -66,8 +66,10 @@ impl Claimant {
                     Body::Claim(_) | Body::Entries(_) | Body::Proof => ClaimProgress::GaveUp(self.chain),
                 })
             }
-            Ok(WriteResult::Trimmed) => {
-                let why = "it is trimmed, though the slot before it is the last one".into();
+            // The owner has written more, and a checkpoint contains it.
+            Ok(WriteResult::Trimmed) => Ok(ClaimProgress::GaveUp(self.chain)),
+            Ok(WriteResult::Gap) => {
+                let why = "the register before it, which this node has read, is empty".into();
                 Err(ChainError::Damaged { log: self.chain.log(), slot, why })
             }
             // Nothing happened, or the outcome is unknown: the same bytes to the same slot.

@@ -62,7 +62,7 @@ impl Deployment {
         match registers.write(batch, permit).await?.pop() {
             Some(WriteResult::Fresh) => Ok(candidate),
             Some(WriteResult::Taken(recorded)) => Self::decode(&recorded),
-            Some(WriteResult::Trimmed) | None => Err(DeploymentError::Trimmed),
+            Some(WriteResult::Trimmed | WriteResult::Gap) | None => Err(DeploymentError::Trimmed),
         }
     }
 

@@ -114,6 +114,17 @@ impl<'a> Frame<'a> {
         out
     }
 
+    /// The encoded size.
+    pub(crate) fn size(&self) -> usize {
+        HEAD_BYTES
+            + match self.body {
+                Body::Entries(Entries(bytes)) => bytes.len(),
+                Body::Claim(_) => 32,
+                Body::Yield { .. } => 16,
+                Body::Proof => 0,
+            }
+    }
+
     /// Allocates nothing.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes);

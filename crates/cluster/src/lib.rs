@@ -13,18 +13,27 @@
 
 mod blobs;
 mod chain;
+mod checkpoint_error;
+mod checkpoints;
 mod claimant;
 mod deployment;
 mod frame;
+mod manifest;
+mod objects;
 mod open_error;
 mod register_error;
+mod seed;
 mod stripe_log;
+mod uploader;
 mod writer;
 
 pub use chain::{Chain, ChainError};
+pub use checkpoint_error::CheckpointError;
+pub use checkpoints::Checkpoints;
 pub use claimant::{ClaimProgress, Claimant};
 pub use deployment::{Deployment, DeploymentError, Stripe};
 pub use frame::{Body, Entries, Frame, Head, NodeId, Owner, encode_entry};
 pub use open_error::OpenError;
 pub use stripe_log::StripeLog;
+pub use uploader::{UploadOptions, Uploader};
 pub use writer::{Progress, Writer};

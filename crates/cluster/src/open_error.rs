@@ -4,10 +4,11 @@ use std::io;
 use std::path::PathBuf;
 
 use jeton_register::Error as RegisterError;
-use jeton_wal::Error as LogError;
+use jeton_wal::{Error as LogError, Slot};
 use jeton_wal::disk::LockError;
 
 use crate::chain::ChainError;
+use crate::checkpoint_error::CheckpointError;
 use crate::frame::NodeId;
 
 #[derive(Debug, thiserror::Error)]
@@ -31,4 +32,14 @@ pub enum OpenError {
     Owned(NodeId),
     #[error("the registers: {0}")]
     Registers(#[from] RegisterError),
+    #[error("the checkpoint of the stripe: {0}")]
+    Checkpoint(#[from] CheckpointError),
+    /// The registers have lost frames: a standby without the latest transactions was promoted, or an old backup
+    /// was restored.
+    #[error(
+        "{} was written from the frames up to slot {slot}, but the log, which ends at slot {end}, does not contain \
+         them: the registers have lost frames. Remove the directory to accept that what they contained is lost",
+        folder.display()
+    )]
+    OtherHistory { folder: PathBuf, slot: Slot, end: Slot },
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_executor::block_on;
-use jeton_core::PartitionId;
+use jeton_core::{PartitionId, mutated};
 use jeton_engine::{
     AppendError, BlobStore, CATALOG, Clock, EntryLocation, PartitionLog, STORE, STORE_VERSION, SystemClock,
 };
@@ -21,10 +21,11 @@ use tokio::sync::oneshot;
 use crate::blobs::{CacheFolder, read_catalog, write_catalog};
 use crate::chain::{Chain, ChainError};
 use crate::claimant::{ClaimProgress, Claimant};
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, Stripe};
 use crate::frame::{Body, ENTRY_OVERHEAD_MAX, HEAD_BYTES, NodeId, Owner, encode_entry};
 use crate::open_error::OpenError;
 use crate::register_error::log_error;
+use crate::seed::{self, LocalCheckpoint};
 use crate::writer::{Progress, Writer};
 
 /// The largest frame of several entries. A single larger entry has a frame of its own.
@@ -44,19 +45,26 @@ const REQUEST_BYTES_MAX: usize = 8 << 20;
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// The most bytes of frames that no checkpoint contains. Beyond it writes are refused.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+
 /// Writes of a claim without a result, after which it is given up.
 const CLAIM_WRITES_MAX: u32 = 10;
 
 /// The log of a stripe in registers, in the term that began when it was opened.
 ///
-/// Nothing is trimmed: the stores of a node are caches, so the registers keep what a node with an empty
-/// directory needs.
+/// The stores of a node are caches. The log is trimmed when a [checkpoint](crate::Checkpoints) in the registers
+/// contains what a node with an empty directory needs.
 pub struct StripeLog<R> {
     registers: Arc<R>,
     deployment: Deployment,
-    /// Before the first frame, and as of the claim.
-    empty: Chain,
+    /// As of the checkpoint that the log was read from, and as of the claim.
+    base: Chain,
     claimed: Chain,
+    durable: Arc<Durable>,
+    /// What the stores in the directory contain.
+    local: Mutex<LocalCheckpoint>,
+    next_object: AtomicU32,
     limits: Limits,
     admission: Arc<Admission>,
     /// The version of the catalogue, for the next frame.
@@ -66,6 +74,15 @@ pub struct StripeLog<R> {
     commands: Mutex<Option<Sender<Command>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     folder: CacheFolder,
+}
+
+/// The log as far as this node knows it to be durable.
+struct Durable {
+    chain: Mutex<Chain>,
+    /// Bytes of the frames since the checkpoint that the log was read from, and those of them that a later
+    /// checkpoint contains.
+    bytes: AtomicU64,
+    trimmed_bytes: AtomicU64,
 }
 
 enum Command {
@@ -141,14 +158,19 @@ impl<R: Registers> StripeLog<R> {
         let stripe = deployment.stripe(number).ok_or(OpenError::NoStripe(number))?;
         let empty = deployment.chain(stripe);
         let folder = CacheFolder::open(folder, empty.before())?;
-        let mut chain = empty.clone();
-        block_on(chain.read(&*registers, Slot::MAX, |_, _| Ok::<_, ChainError>(())))?;
-        let claimed = claim(&*registers, chain, me)?;
+        let seed::Prepared { base, end, bytes, local } = seed::prepare(&*registers, &folder, &empty)?;
+        let claimed = claim(&*registers, end, me)?;
 
         let catalog = Arc::new(AtomicU64::new(claimed.catalog()));
         let end = Arc::<End>::default();
         let (commands, received) = channel();
+        let durable = Arc::new(Durable {
+            chain: Mutex::new(claimed.clone()),
+            bytes: AtomicU64::new(bytes),
+            trimmed_bytes: AtomicU64::new(0),
+        });
         let thread = WriterThread {
+            durable: Arc::clone(&durable),
             writer: Writer::new(&claimed, FRAME_BYTES_MAX),
             registers: Arc::clone(&registers),
             log: claimed.log(),
@@ -161,8 +183,11 @@ impl<R: Registers> StripeLog<R> {
             limits: limits(&*registers),
             registers,
             deployment,
-            empty,
+            base,
             claimed,
+            durable,
+            local: Mutex::new(local),
+            next_object: AtomicU32::new(0),
             admission: Admission::new(REQUESTS_MAX, REQUEST_BYTES_MAX),
             catalog,
             end,
@@ -175,6 +200,40 @@ impl<R: Registers> StripeLog<R> {
     /// The slot of the claim.
     pub fn term(&self) -> Slot {
         self.claimed.term()
+    }
+
+    pub(crate) fn registers(&self) -> &R {
+        &self.registers
+    }
+
+    pub(crate) fn stripe(&self) -> &Stripe {
+        self.base.stripe()
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The state of the chain after the last durable frame, and the bytes of frames up to there.
+    pub(crate) fn durable(&self) -> (Chain, u64) {
+        let chain = lock(&self.durable.chain);
+        (chain.clone(), self.durable.bytes.load(Ordering::Relaxed))
+    }
+
+    /// The log is trimmed for these bytes of frames.
+    pub(crate) fn trimmed(&self, bytes: u64) {
+        self.durable.trimmed_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the frames that no checkpoint contains.
+    pub fn log_bytes(&self) -> u64 {
+        let trimmed = self.durable.trimmed_bytes.load(Ordering::Relaxed);
+        self.durable.bytes.load(Ordering::Relaxed).saturating_sub(trimmed)
+    }
+
+    /// A number for an object, which is used once in a term.
+    pub(crate) fn next_object(&self) -> u32 {
+        self.next_object.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether another node has taken the stripe over, or this one has yielded it.
@@ -261,6 +320,7 @@ fn claim<R: Registers>(registers: &R, chain: Chain, me: Owner) -> Result<Chain, 
 }
 
 struct WriterThread<R> {
+    durable: Arc<Durable>,
     writer: Writer<Ticket>,
     registers: Arc<R>,
     log: LogId,
@@ -286,6 +346,7 @@ impl<R: Registers> WriterThread<R> {
             match self.writer.written(result) {
                 Progress::Durable(tickets) => {
                     pause = PAUSE_MIN;
+                    self.durable.accept(slot, &value);
                     let ended = self.writer.has_ended();
                     if ended {
                         self.end.depose();
@@ -318,6 +379,14 @@ impl<R: Registers> WriterThread<R> {
     }
 }
 
+impl Durable {
+    fn accept(&self, slot: Slot, frame: &[u8]) {
+        let mut chain = lock(&self.chain);
+        chain.accept(slot, frame).expect("the owner wrote the frame after the one before it");
+        self.bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
+    }
+}
+
 impl Ticket {
     fn new(admitted: Admitted) -> (Self, oneshot::Receiver<()>) {
         let (done, result) = oneshot::channel();
@@ -337,6 +406,11 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
     }
 
     fn reserve(&self, entries: usize, bytes: usize) -> Result<Admitted, AppendError> {
+        let log_bytes = self.log_bytes();
+        if log_bytes > LOG_BYTES_MAX {
+            let why = format!("{log_bytes} bytes of the stripe are in no checkpoint");
+            return Err(LogError::Full(why).into());
+        }
         if self.is_deposed() {
             return Err(AppendError::Deposed);
         }
@@ -368,7 +442,7 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
                 Self(LogError::from(error).into())
             }
         }
-        let mut chain = self.empty.clone();
+        let mut chain = if mutated!(SeedWithoutTail) { self.claimed.clone() } else { self.base.clone() };
         let read = chain.read(&*self.registers, self.term(), |register, frame| {
             let Body::Entries(entries) = frame.body else { return Ok(()) };
             for (partition, slot, bytes) in entries.iter() {
@@ -386,11 +460,19 @@ impl<R: Registers> PartitionLog for StripeLog<R> {
 
     /// As of the claim.
     fn extent(&self, partition: PartitionId) -> Result<Extent, LogError> {
-        Ok(Extent { trimmed: Slot::ZERO, last: self.claimed.last_slot(partition) })
+        Ok(Extent { trimmed: self.base.last_slot(partition), last: self.claimed.last_slot(partition) })
     }
 
-    /// Trims nothing: see [`StripeLog`].
-    fn trim(&self, _: &[(PartitionLogId, Slot)]) -> Result<(), LogError> {
+    /// Records what the stores contain. The registers are trimmed by [`Checkpoints`](crate::Checkpoints).
+    fn trim(&self, trims: &[(PartitionLogId, Slot)]) -> Result<(), LogError> {
+        let mut local = lock(&self.local);
+        let mut next = local.clone();
+        next.chain = self.durable().0;
+        for (log, slot) in trims {
+            next.raise(PartitionId(log.0), *slot);
+        }
+        next.store(&self.folder)?;
+        *local = next;
         Ok(())
     }
 

@@ -146,7 +146,8 @@ impl<T> Writer<T> {
             Ok(WriteResult::Fresh) => self.durable(),
             Ok(WriteResult::Taken(value)) if value == flight.bytes => self.durable(),
             Ok(WriteResult::Taken(_)) if mutated!(OwnerIgnoresTaken) => self.durable(),
-            Ok(WriteResult::Taken(_) | WriteResult::Trimmed) => self.depose(),
+            // After a gap the registers have lost the frame before.
+            Ok(WriteResult::Taken(_) | WriteResult::Trimmed | WriteResult::Gap) => self.depose(),
             Err(Error::Unknown(_)) if mutated!(UnknownIsSuccess) => self.durable(),
             Err(Error::Unknown(_)) if mutated!(UnknownIsFailure) => self.depose(),
             Err(Error::Unknown(_)) if mutated!(RetryAtNextSlot) => {

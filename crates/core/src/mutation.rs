@@ -54,6 +54,10 @@ pub enum Mutation {
     TwoClaimsOneTerm,
     ChainNotChecked,
     ReadWithoutProof,
+    TrimBeforeManifest,
+    DeleteListedObject,
+    ManifestOnOldBase,
+    SeedWithoutTail,
 }
 
 std::thread_local! {

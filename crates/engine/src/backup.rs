@@ -21,12 +21,11 @@ use jeton_wal::disk::{RealDisk, private_folder};
 use jeton_wal::{Batch, Blob, DurableAt, Error as LogError, Extent, LogId, Reader, Slot, Wal};
 
 use crate::engine::Engine;
-use crate::filter_store::StoredFilters;
 use crate::ids;
 use crate::partition_log::log_of;
 use crate::recovery::{CATALOG, STORE};
-use crate::trim_guard::TrimGuard;
-use crate::values::{LsmFiles, ValuesError};
+use crate::store_files::StoreFiles;
+use crate::values::ValuesError;
 
 /// Marks an unfinished backup. A directory with a file of this name is not opened.
 pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
@@ -91,8 +90,7 @@ impl Engine {
     fn snapshot(&self) -> Result<Snapshot, BackupError> {
         let trim_guard = self.trim_block.take();
         let _exclusive = self.stores_in_use.write();
-        let (values, ids) = (self.stores.values.files()?, self.stores.ids.files()?);
-        let filters = StoredFilters::find(&*self.log)?;
+        let files = StoreFiles::find::<_, BackupError>(&self.stores, &*self.log, trim_guard)?;
         // The copied catalogue must have every table and era of the copied entries.
         let _unchanged = self.tables.freeze();
         let mut blobs = Vec::new();
@@ -101,17 +99,17 @@ impl Engine {
         }
         let (reader, extents) = self.log.snapshot(PartitionId::all().map(log_of))?;
         let extents = PartitionId::all().map(log_of).zip(extents).collect();
-        Ok(Snapshot { values, ids, blobs, filters, reader, extents, trim_guard })
+        Ok(Snapshot { files, blobs, reader, extents })
     }
 
     fn copy(&self, snapshot: Snapshot, target: &Path) -> Result<BackupReport, BackupError> {
-        let Snapshot { values, ids, blobs, filters, reader, extents, trim_guard } = snapshot;
+        let Snapshot { files: mut stored, blobs, reader, extents } = snapshot;
         let disk = RealDisk::new(target).map_err(io_error("use", target))?;
         let log = Wal::open(disk, jeton_wal::Options::default())?;
         for (name, blob) in blobs {
             log.put_blob(name, &blob)?;
         }
-        for name in filters.iter().flat_map(StoredFilters::rows) {
+        for name in stored.blobs() {
             if let Some(blob) = self.log.get_blob(&name)? {
                 log.put_blob(&name, &blob)?;
             }
@@ -119,19 +117,17 @@ impl Engine {
         let entries = copy_log(&reader, &extents, &log)?;
         log.close();
         // The rest may take long: let the log be trimmed meanwhile.
-        drop(trim_guard);
+        stored.release_blobs();
 
         let source = self.disk.path();
-        let tables = values.tables().map(|table| Path::new("values").join(table));
         let mut files = 0;
-        for file in tables.chain(ids.runs.iter().map(PathBuf::from)) {
+        for file in stored.immutable() {
             link(&source.join(&file), &target.join(&file))?;
             files += 1;
         }
-        for (name, bytes) in &values.small {
-            write(&target.join("values").join(name), bytes)?;
+        for (name, bytes) in stored.small() {
+            write(&target.join(name), bytes)?;
         }
-        write(&target.join(&ids.manifest.0), &ids.manifest.1)?;
         // An empty tree has a directory for its tables too.
         for folder in ["values/tables", "values", "ids"].map(|folder| target.join(folder)) {
             private_folder(&folder).map_err(io_error("make", &folder))?;
@@ -164,15 +160,12 @@ fn copy_log(
 
 /// The state of the store at one instant. All of it is readable while this exists.
 struct Snapshot {
-    values: LsmFiles,
-    ids: ids::Files<RealDisk>,
+    files: StoreFiles,
     /// The blobs that later changes replace.
     blobs: Vec<(&'static str, Blob)>,
-    filters: Option<StoredFilters>,
     /// The entries of the log, and the extent of each partition's log.
     reader: Reader<std::fs::File>,
     extents: Vec<(LogId, Extent)>,
-    trim_guard: TrimGuard,
 }
 
 /// Appends entries to the log of the copy. Many batches are in flight, so that they share fsyncs.
@@ -315,7 +308,7 @@ mod tests {
 
     /// Whether the next checkpoint of ids and values would trim entries of the snapshot.
     fn would_be_trimmed(snapshot: &Snapshot) -> bool {
-        let Some(filters) = &snapshot.filters else { return false };
+        let Some(filters) = &snapshot.files.filters else { return false };
         let mut extents = snapshot.extents.iter();
         extents.any(|(log, extent)| filters.watermarks.get(PartitionId(log.0)) > extent.trimmed.0)
     }
@@ -350,10 +343,10 @@ mod tests {
             while engine.stores.values.compact(0).unwrap() {}
             while engine.stores.ids.merge(u64::MAX).unwrap() {}
             let ids = engine.stores.ids.files().unwrap();
-            let runs_merged = snapshot.ids.runs.iter().any(|run| !ids.runs.contains(run));
+            let runs_merged = snapshot.files.ids.runs.iter().any(|run| !ids.runs.contains(run));
             let values = engine.stores.values.files().unwrap();
             let listed = |table: &String| values.tables().any(|other| other == *table);
-            if runs_merged && snapshot.values.tables().any(|table| !listed(&table)) {
+            if runs_merged && snapshot.files.values.tables().any(|table| !listed(&table)) {
                 break;
             }
             assert!(Instant::now() < deadline, "nothing is compacted");

@@ -48,6 +48,13 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
         let mut removing = false;
         loop {
             match jobs.recv_timeout(if removing { Duration::ZERO } else { PAUSE }) {
+                Ok(Job::Filters(reply)) => {
+                    let stored = !self.health.closing() && self.store_filters();
+                    if stored {
+                        filters_at = self.health.logged_bytes();
+                    }
+                    let _caller_gone = reply.send(stored);
+                }
                 Ok(job) => self.store(job),
                 Err(std_mpsc::RecvTimeoutError::Timeout) => {}
                 Err(std_mpsc::RecvTimeoutError::Disconnected) => return,
@@ -97,6 +104,7 @@ impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> 
                 self.health.stored(shard, frozen.time);
                 self.send(shard, Message::ValuesStored(frozen.freeze));
             }
+            Job::Filters(reply) => drop(reply),
         }
     }
 

@@ -50,7 +50,7 @@ use crate::stats::Stats;
 use crate::task_group::Tasks;
 use crate::trim_guard::TrimBlock;
 use crate::values::{CellKeys, LsmValues, Values, ValuesError};
-use crate::worker::{Message, Worker};
+use crate::worker::{Job, Message, Worker};
 
 /// Why an engine cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +121,8 @@ pub struct Engine<L: PartitionLog + BlobStore = Wal<RealDisk>> {
     shards: ArcSwap<Vec<ShardHandle>>,
     /// Locked while a table is deleted.
     deleting: Mutex<()>,
+    /// To the checkpoint thread; `None` once the engine is closed.
+    jobs: Mutex<Option<std_mpsc::Sender<Job>>>,
     /// Dropped to end maintenance.
     stop: Mutex<Option<std_mpsc::Sender<()>>>,
     tasks: Tasks,
@@ -185,6 +187,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
             partitions: options.partitions.clone(),
             shards: ArcSwap::default(),
             deleting: Mutex::default(),
+            jobs: Mutex::default(),
             stop: Mutex::default(),
             tasks: Tasks::default(),
             threads: Mutex::default(),
@@ -204,6 +207,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
+        *lock(&self.jobs) = Some(jobs.clone());
         let responses = if options.runtime.is_some() {
             ResponseDispatcher::inline()
         } else {
@@ -277,6 +281,7 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
     /// need.
     pub fn close(&self) {
         self.health.close();
+        drop(lock(&self.jobs).take());
         drop(lock(&self.stop).take());
         self.shards.store(Arc::default());
         // After `health.close()`: a dropped batch is an error in a shard that is not closing.
@@ -499,6 +504,38 @@ impl<L: PartitionLog + BlobStore> Engine<L> {
         Ok(())
     }
 
+    /// Makes checkpoints: when it returns, all stores contain everything decided so far. Blocks.
+    pub fn store_all(&self) -> Result<(), EngineError> {
+        let shards = self.shards.load_full();
+        let mut stored = Vec::new();
+        for shard in shards.iter() {
+            for flush in [Message::Flush, Message::FlushIds] {
+                let (reply, flushed) = oneshot::channel();
+                let sent = block_on(shard.queue.send(flush(reply)));
+                sent.map_err(|_| EngineError::Closed)?;
+                stored.push(flushed);
+            }
+        }
+        // A shard runs until all its senders are dropped.
+        drop(shards);
+        for flushed in stored {
+            block_on(flushed).map_err(|_| EngineError::Closed)?;
+        }
+        let (reply, filters) = oneshot::channel();
+        let jobs = lock(&self.jobs).clone().ok_or(EngineError::Closed)?;
+        let sent = jobs.send(Job::Filters(reply));
+        // As above, for the checkpoint thread.
+        drop(jobs);
+        match sent.map(|()| block_on(filters)) {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => {
+                let why = self.health.last_error().unwrap_or_else(|| "the filters were not stored".into());
+                Err(EngineError::Storage(why))
+            }
+            _ => Err(EngineError::Closed),
+        }
+    }
+
     /// At most `limit` cells of a table whose rows begin with `prefix`, in the order of the value store,
     /// after the cell `after`. The value store may lack new cells and contain deleted or expired ones. Blocks
     /// on the disk.
@@ -615,7 +652,7 @@ impl<L: PartitionLog + BlobStore> Drop for Engine<L> {
 const NICE: i32 = 10;
 
 /// Lowers the priority of the thread, if the system can, and runs.
-fn run_at_low_priority(run: impl FnOnce()) {
+pub fn run_at_low_priority(run: impl FnOnce()) {
     #[cfg(target_os = "linux")]
     let _unchanged_on_error = rustix::process::setpriority_process(None, NICE);
     run();

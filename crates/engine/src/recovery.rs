@@ -90,7 +90,7 @@ fn version_advice(version: u8) -> &'static str {
      jeton import, and let clients use the new store only for operations that they never sent to the old one"
 }
 
-fn damaged(what: &str) -> impl Fn(jeton_core::codec::DecodeError) -> RecoveryError {
+pub(crate) fn damaged(what: &str) -> impl Fn(jeton_core::codec::DecodeError) -> RecoveryError {
     move |error| RecoveryError::Damaged(format!("{what}: {error}"))
 }
 
@@ -127,11 +127,7 @@ pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
         }
     };
     let (partitions, values) = read_partitions(&*stores.values)?;
-    let ids = if ids_note.is_empty() {
-        Watermarks::default()
-    } else {
-        Watermarks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
-    };
+    let ids = ids_watermarks(ids_note)?;
     let filters = StoredFilters::find(log)?.unwrap_or_default();
     // The time of the log, not of the clock: if the clock is ahead and is set back later, ids that the
     // filters dropped by its time would be new again.
@@ -217,6 +213,14 @@ fn read_store(bytes: &[u8]) -> Result<Secret, RecoveryError> {
         }
         [version, ..] => Err(RecoveryError::Version { version: *version }),
     }
+}
+
+/// The watermarks in the note of the id index.
+pub(crate) fn ids_watermarks(note: &[u8]) -> Result<Watermarks, RecoveryError> {
+    if note.is_empty() {
+        return Ok(Watermarks::default());
+    }
+    Watermarks::decode(&mut Reader::new(note)).map_err(damaged("the note of the id index"))
 }
 
 fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Watermarks), RecoveryError> {

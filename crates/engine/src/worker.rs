@@ -82,6 +82,8 @@ pub enum Message {
     },
     /// The reply is sent when the value store contains everything decided so far.
     Flush(oneshot::Sender<()>),
+    /// The same for the id index.
+    FlushIds(oneshot::Sender<()>),
     /// Refuses operations and new branches of a table, or accepts them again. The reply is whether branches
     /// are prepared in it.
     SetClosed {
@@ -93,8 +95,16 @@ pub enum Message {
 
 /// A part of a checkpoint that a shard hands to the checkpoint thread.
 pub enum Job {
-    Ids { shard: usize, frozen: FrozenIds },
-    Values { shard: usize, frozen: FrozenValues },
+    Ids {
+        shard: usize,
+        frozen: FrozenIds,
+    },
+    Values {
+        shard: usize,
+        frozen: FrozenValues,
+    },
+    /// Stores the filters. The reply is whether they are stored.
+    Filters(oneshot::Sender<bool>),
 }
 
 /// A batch that is not durable yet.
@@ -144,6 +154,9 @@ struct ShardQueues {
     /// Callers that wait for the running checkpoint of values, and for the next one.
     flushing: Vec<oneshot::Sender<()>>,
     flush_next: Vec<oneshot::Sender<()>>,
+    /// The same for ids.
+    flushing_ids: Vec<oneshot::Sender<()>>,
+    flush_ids_next: Vec<oneshot::Sender<()>>,
     /// Requests per message in the last round.
     weight: usize,
 }
@@ -227,12 +240,16 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
                 queues.backlog.push(PendingBatch::many(requests, reply));
             }
             Message::Flush(reply) => queues.flush_next.push(reply),
+            Message::FlushIds(reply) => queues.flush_ids_next.push(reply),
             Message::SetClosed { table, closed, reply } => {
                 let _caller_gone = reply.send(self.shard.set_closed(table, closed));
             }
             Message::IdsStored(freeze) => {
                 self.shard.ids_stored(freeze);
                 queues.storing_ids = false;
+                for reply in queues.flushing_ids.drain(..) {
+                    let _caller_gone = reply.send(());
+                }
             }
             Message::ValuesStored(freeze) => {
                 self.shard.values_stored(freeze);
@@ -414,7 +431,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
             self.health.checkpoint_begun(self.number);
         }
         let (ids, _) = self.shard.recent_ids();
-        if due || ids >= self.options.recent_ids {
+        if due || !queues.flush_ids_next.is_empty() || ids >= self.options.recent_ids {
             self.freeze_ids(queues);
         }
         let (dirty, _) = self.shard.cell_bytes();
@@ -428,6 +445,7 @@ impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
         if std::mem::replace(&mut queues.storing_ids, true) {
             return;
         }
+        queues.flushing_ids.append(&mut queues.flush_ids_next);
         let frozen = self.shard.freeze_ids();
         if queues.in_flight.is_empty() || mutated!(IdsBeforeDurable) {
             self.send_job(Job::Ids { shard: self.number, frozen });
@@ -592,6 +610,7 @@ mod tests {
             let batch = |job| match job {
                 Job::Ids { frozen, .. } => frozen.batch,
                 Job::Values { frozen, .. } => frozen.batch,
+                Job::Filters(_) => unreachable!("a shard stores no filters"),
             };
             assert!(scenario.jobs.iter().map(batch).all(|batch| batch == 1), "a later freeze was stored");
         }

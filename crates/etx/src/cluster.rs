@@ -63,7 +63,7 @@ impl Cluster {
         let found = match registers.write(batch, permit).await?.into_iter().next() {
             Some(WriteResult::Fresh) => ours,
             Some(WriteResult::Taken(recorded)) => Self::decode(&recorded).ok_or(IdentifyError::Unreadable)?,
-            Some(WriteResult::Trimmed) | None => return Err(IdentifyError::Unreadable),
+            Some(WriteResult::Trimmed | WriteResult::Gap) | None => return Err(IdentifyError::Unreadable),
         };
         if found.number == number {
             Ok(found)

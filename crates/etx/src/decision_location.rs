@@ -82,7 +82,7 @@ async fn write_or_read<R: Registers>(
         Some(WriteResult::Taken(entry)) => {
             serde_json::from_slice(&entry).map_err(|_| DecisionLocationError::Unreadable(slot))
         }
-        Some(WriteResult::Trimmed) | None => Err(DecisionLocationError::Unreadable(slot)),
+        Some(WriteResult::Trimmed | WriteResult::Gap) | None => Err(DecisionLocationError::Unreadable(slot)),
     }
 }
 

@@ -184,7 +184,9 @@ impl<R: Registers> DecisionLog<R> {
                     Some(WriteResult::Fresh) => Ok(DecisionLookup::Recorded(Some(decision.clone()))),
                     Some(WriteResult::Taken(recorded)) => decoded(&recorded).map_err(Unwritten::error),
                     Some(WriteResult::Trimmed) => Ok(DecisionLookup::Forgotten),
-                    None => Err(Unwritten::error("the registers returned no result for a write")),
+                    Some(WriteResult::Gap) | None => {
+                        Err(Unwritten::error("the registers returned no result for a write"))
+                    }
                 }
             }
             DecisionLocation::Resource(number) => {

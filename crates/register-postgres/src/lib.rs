@@ -25,6 +25,7 @@ mod connection;
 mod connector;
 mod error;
 mod log_id;
+mod objects;
 mod open_error;
 mod options;
 mod pipelined_connection;

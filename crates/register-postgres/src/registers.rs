@@ -4,7 +4,7 @@
 //! |---|---|
 //! | writer | writes, in groups, one group after the other |
 //! | reader | reads and extents |
-//! | maintenance | trims, retirements and blobs, which may take long |
+//! | maintenance | trims, retirements, blobs and objects, which may take long |
 //!
 //! A thread of the engine runs all of them, so that futures complete on any executor.
 
@@ -28,7 +28,7 @@ use crate::error::closed;
 use crate::open_error::OpenError;
 use crate::options::Options;
 use crate::pipelined_connection::PipelinedConnection;
-use crate::{reader, schema, trim, writer};
+use crate::{objects, reader, schema, trim, writer};
 
 /// Registers in PostgreSQL. Dropping it executes the writes in the queue and closes the connections.
 pub struct PostgresRegisters {
@@ -185,5 +185,31 @@ impl Registers for PostgresRegisters {
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         let (connection, name) = (Arc::clone(&self.maintenance), name.to_owned());
         self.start_request(async move { trim::get_blob(&connection, name).await })
+    }
+
+    fn put_object(&self, name: &str, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send {
+        let (connection, name) = (Arc::clone(&self.maintenance), name.to_owned());
+        self.start_request(async move { objects::put(&connection, name, bytes).await })
+    }
+
+    fn get_object(&self, name: &str) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send {
+        let (connection, name) = (Arc::clone(&self.maintenance), name.to_owned());
+        self.start_request(async move { objects::get(&connection, name).await })
+    }
+
+    fn delete_objects(&self, names: Vec<String>) -> impl Future<Output = Result<(), Error>> + Send {
+        let connection = Arc::clone(&self.maintenance);
+        self.start_request(async move { objects::delete(&connection, names).await })
+    }
+
+    fn list_objects(
+        &self,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send {
+        let connection = Arc::clone(&self.maintenance);
+        let names = (prefix.to_owned(), after.to_owned());
+        self.start_request(async move { objects::list(&connection, names, limit).await })
     }
 }

@@ -10,7 +10,18 @@ macro_rules! marked {
     };
 }
 
-/// Writes the registers that are empty, and returns their keys. In key order, so that concurrent statements
+/// Whether a register `w` may follow: its log is not dense, or the register before it is not empty.
+macro_rules! follows {
+    () => {
+        "(w.space NOT IN (4, 5, 6) OR w.slot = 1
+            OR EXISTS (SELECT FROM jeton_register b
+                WHERE b.space = w.space AND b.log = w.log AND b.slot = w.slot - 1)
+            OR EXISTS (SELECT FROM jeton_trim t
+                WHERE t.space = w.space AND t.log = w.log AND t.trimmed >= w.slot - 1))"
+    };
+}
+
+/// Writes the registers that are empty and may follow, and returns their keys. In key order, so that concurrent statements
 /// do not deadlock; of writes with the same key the first.
 ///
 /// It waits for an uncommitted write of the same register. It does not see marks that are committed after it
@@ -22,6 +33,8 @@ const INSERT: &str = concat!(
         WITH ORDINALITY AS w (space, log, slot, value, place)
     WHERE NOT ",
     marked!(),
+    " AND ",
+    follows!(),
     " ORDER BY w.space, w.log, w.slot, w.place
     ON CONFLICT DO NOTHING
     RETURNING space, log, slot"
@@ -114,6 +127,17 @@ const PUT_BLOB: &str = "
 
 const GET_BLOB: &str = "SELECT slot, content FROM jeton_row WHERE name = $1";
 
+const PUT_OBJECT: &str = "INSERT INTO jeton_object (name, content) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+const GET_OBJECT: &str = "SELECT content FROM jeton_object WHERE name = $1";
+
+const DELETE_OBJECTS: &str = "DELETE FROM jeton_object WHERE name = ANY ($1::text[])";
+
+/// No character of a name is above `z`.
+const LIST_OBJECTS: &str = "
+    SELECT name FROM jeton_object
+    WHERE name >= $1 AND name < $1 || '~' AND name > $2 ORDER BY name LIMIT $3";
+
 /// The statements, prepared for one connection.
 #[derive(Debug, Clone)]
 pub struct Statements {
@@ -129,6 +153,10 @@ pub struct Statements {
     pub delete_retired_trims: Statement,
     pub put_blob: Statement,
     pub get_blob: Statement,
+    pub put_object: Statement,
+    pub get_object: Statement,
+    pub delete_objects: Statement,
+    pub list_objects: Statement,
 }
 
 impl Statements {
@@ -146,6 +174,10 @@ impl Statements {
             delete_retired_trims: client.prepare(DELETE_RETIRED_TRIMS).await?,
             put_blob: client.prepare(PUT_BLOB).await?,
             get_blob: client.prepare(GET_BLOB).await?,
+            put_object: client.prepare(PUT_OBJECT).await?,
+            get_object: client.prepare(GET_OBJECT).await?,
+            delete_objects: client.prepare(DELETE_OBJECTS).await?,
+            list_objects: client.prepare(LIST_OBJECTS).await?,
         })
     }
 }

@@ -18,8 +18,9 @@ use crate::options::Options;
 const GROUP_WRITES_MAX: usize = 4096;
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-/// How often a group is repeated: because of a conflict with another transaction, or because of a register
-/// that was neither empty nor found, which only a manual deletion of rows can cause.
+/// How often a group is repeated: because of a conflict with another transaction, because of writes to a dense
+/// log that follow one another, or because of a register that was neither empty nor found, which only a
+/// manual deletion of rows can cause.
 const ROUNDS_MAX: usize = 64;
 
 /// Writes what is in the queue until it is closed.
@@ -140,6 +141,8 @@ async fn round(
         results[place] = match row.get::<_, Option<&[u8]>>(2) {
             _ if row.get(1) => Some(WriteResult::Trimmed),
             Some(value) => Some(WriteResult::Taken(Bytes::copy_from_slice(value))),
+            // What this round has inserted may be the register before it.
+            None if writes[place].0.kind.is_dense() && inserted.is_empty() => Some(WriteResult::Gap),
             None => None,
         };
     }

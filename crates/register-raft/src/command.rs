@@ -130,6 +130,7 @@ pub enum Outcome {
     /// Taken by a value that is left out because the response is large. The caller's member reads it from its
     /// own state.
     Omitted,
+    Gap,
 }
 
 impl From<WriteResult> for Outcome {
@@ -138,6 +139,7 @@ impl From<WriteResult> for Outcome {
             WriteResult::Fresh => Self::Fresh,
             WriteResult::Taken(value) => Self::Taken(value),
             WriteResult::Trimmed => Self::Trimmed,
+            WriteResult::Gap => Self::Gap,
         }
     }
 }
@@ -149,6 +151,7 @@ impl From<Outcome> for WriteResult {
             Outcome::Taken(value) => Self::Taken(value),
             // An omitted value was looked up before, and was trimmed meanwhile.
             Outcome::Trimmed | Outcome::Omitted => Self::Trimmed,
+            Outcome::Gap => Self::Gap,
         }
     }
 }

@@ -84,10 +84,10 @@ impl State {
         CommandResult::Done
     }
 
-    /// The present content of a register that was written before: without a value it was trimmed since.
+    /// The present result for a write that was not fresh. An empty register was refused for a gap.
     pub fn find(&self, write: &Write) -> Outcome {
         let found = self.registers.find(write.log.0, Slot(write.slot));
-        found.map_or(Outcome::Trimmed, Outcome::from)
+        found.map_or(Outcome::Gap, Outcome::from)
     }
 
     /// Stores a blob unless a higher version is stored.

@@ -266,7 +266,7 @@ fn decode(bytes: &[u8]) -> Result<State, String> {
             state.registers.restore_trim(log, Slot(trimmed), Slot(last));
         }
         for (slot, value) in values {
-            if state.registers.write_with(log, Slot(slot), || value) != WriteResult::Fresh {
+            if state.registers.restore(log, Slot(slot), value) != WriteResult::Fresh {
                 return Err(format!("{log} slot {slot} is trimmed or repeated"));
             }
         }

@@ -22,11 +22,14 @@ use crate::register_entry::{
 };
 use crate::{
     Batch, Blob, Error, Extent, Limits, LogId, LogKind, RegisterMap, Registers, Slot, WritePermit,
-    WriteResult,
+    WriteResult, check_object,
 };
 
 /// The only log of the wal.
 const LOG: WalLog = WalLog(0);
+
+/// The blobs that are objects.
+const OBJECT: &str = "object.";
 
 /// How many bytes a change rewrites while a rewrite is in progress.
 const REWRITE_BYTES: usize = 64 << 10;
@@ -369,6 +372,10 @@ fn entry_bytes(writes: usize, value_bytes: usize) -> usize {
     value_bytes.saturating_add(writes.saturating_mul(ENTRY_OVERHEAD))
 }
 
+fn object_blob(name: &str) -> String {
+    format!("{OBJECT}{name}")
+}
+
 async fn done(durable: Result<DurableAt, Error>) -> Result<(), Error> {
     Ok(durable?.await?)
 }
@@ -438,5 +445,39 @@ impl<D: Disk> Registers for EmbeddedRegisters<D> {
     /// Blocks the caller.
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         std::future::ready(self.wal.get_blob(name).map_err(Error::from))
+    }
+
+    /// An object is a blob. Blocks the caller.
+    fn put_object(&self, name: &str, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send {
+        let put = check_object(name, bytes.len())
+            .and_then(|()| Ok(self.wal.put_blob(&object_blob(name), &Blob { version: 0, bytes })?));
+        std::future::ready(put.map(drop))
+    }
+
+    /// Blocks the caller.
+    fn get_object(&self, name: &str) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send {
+        let blob = self.wal.get_blob(&object_blob(name)).map_err(Error::from);
+        std::future::ready(blob.map(|blob| blob.map(|blob| blob.bytes)))
+    }
+
+    /// Blocks the caller.
+    fn delete_objects(&self, names: Vec<String>) -> impl Future<Output = Result<(), Error>> + Send {
+        let blobs: Vec<String> = names.iter().map(|name| object_blob(name)).collect();
+        std::future::ready(self.wal.remove_blobs(&blobs).map_err(Error::from))
+    }
+
+    /// Blocks the caller.
+    fn list_objects(
+        &self,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send {
+        let listed = self.wal.list_blobs().map_err(Error::from).map(|blobs| {
+            let names = blobs.iter().filter_map(|blob| blob.strip_prefix(OBJECT));
+            let found = names.filter(|name| name.starts_with(prefix) && *name > after);
+            found.take(limit).map(str::to_owned).collect()
+        });
+        std::future::ready(listed)
     }
 }

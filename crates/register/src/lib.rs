@@ -10,6 +10,7 @@
 //!   permanently. The same holds for all registers of a retired log. Both are checked atomically with the
 //!   write: a delayed writer is refused.
 //! - *An unknown outcome is resolved by writing again*: the response contains the value that was there.
+//! - *No gaps* in logs of a [dense](LogKind::is_dense) kind: a write after an empty register is refused.
 
 mod admission;
 mod batch;
@@ -32,5 +33,8 @@ pub use jeton_wal::{Blob, Slot};
 pub use log_id::{LogId, LogKind};
 pub use migrate::{MigrateError, MigrateReport, migrate};
 pub use register_map::RegisterMap;
-pub use registers::{Extent, Limits, Registers, ReservedSpace, WritePermit, WriteResult, check_blob_name};
+pub use registers::{
+    Extent, Limits, OBJECT_BYTES_MAX, OBJECT_NAME_BYTES_MAX, Registers, ReservedSpace, WritePermit, WriteResult,
+    check_blob_name, check_object,
+};
 pub use write_queue::{QueuedWrite, WriteQueue, WriteQueueReceiver};

@@ -17,6 +17,10 @@ pub enum LogKind {
     Deployment = 3,
     /// The frames of a stripe.
     Stripe = 4,
+    /// The checkpoints of a stripe: the slot is the version.
+    Manifest = 5,
+    /// The tables of a deployment: the slot is the version.
+    Catalog = 6,
 }
 
 impl LogKind {
@@ -27,6 +31,8 @@ impl LogKind {
             2 => Some(Self::Transaction),
             3 => Some(Self::Deployment),
             4 => Some(Self::Stripe),
+            5 => Some(Self::Manifest),
+            6 => Some(Self::Catalog),
             _ => None,
         }
     }
@@ -35,8 +41,17 @@ impl LogKind {
     /// logs are numerous and short, and are [retired](crate::Registers::retire) together.
     pub const fn is_dated(self) -> bool {
         match self {
-            Self::Partition | Self::Deployment | Self::Stripe => false,
             Self::Transaction => true,
+            Self::Partition | Self::Deployment | Self::Stripe | Self::Manifest | Self::Catalog => false,
+        }
+    }
+
+    /// Whether its logs have no gaps: a register can be written only after the one before it. So a writer
+    /// notices that the engine has lost a register.
+    pub const fn is_dense(self) -> bool {
+        match self {
+            Self::Partition | Self::Transaction | Self::Deployment => false,
+            Self::Stripe | Self::Manifest | Self::Catalog => true,
         }
     }
 
@@ -61,12 +76,20 @@ impl LogId {
     /// The log with the identity of a deployment.
     pub const DEPLOYMENT: Self = Self { kind: LogKind::Deployment, id: 0 };
 
+    /// The tables of a deployment.
+    pub const CATALOG: Self = Self { kind: LogKind::Catalog, id: 0 };
+
     pub const fn partition(number: u16) -> Self {
         Self { kind: LogKind::Partition, id: number as u128 }
     }
 
     pub const fn stripe(number: u16) -> Self {
         Self { kind: LogKind::Stripe, id: number as u128 }
+    }
+
+    /// The checkpoints of a stripe.
+    pub const fn manifest(stripe: u16) -> Self {
+        Self { kind: LogKind::Manifest, id: stripe as u128 }
     }
 
     /// The log of a session. Its id has the bits of a UUIDv7.
@@ -82,6 +105,8 @@ impl fmt::Display for LogId {
             LogKind::Transaction => write!(out, "transaction/{:032x}", self.id),
             LogKind::Deployment => write!(out, "deployment/{}", self.id),
             LogKind::Stripe => write!(out, "stripe/{}", self.id),
+            LogKind::Manifest => write!(out, "manifest/{}", self.id),
+            LogKind::Catalog => write!(out, "catalog/{}", self.id),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! retire:   3 · kind u8 · id varint
 //! ```
 
+use bytes::Bytes;
 use jeton_wal::varint;
 
 use crate::{Extent, LogId, LogKind, RegisterMap, Slot, WriteResult};
@@ -68,11 +69,12 @@ pub fn apply(map: &mut RegisterMap, entry: &[u8]) -> Result<(), &'static str> {
     match what {
         WRITE => {
             let slot = slot()?;
-            match map.write(log, slot, rest) {
+            // A rewrite puts registers after later ones of their log.
+            match map.restore(log, slot, Bytes::copy_from_slice(rest)) {
                 WriteResult::Fresh => Ok(()),
                 WriteResult::Taken(value) if value == rest => Ok(()),
                 WriteResult::Taken(_) => Err("the register has another value"),
-                WriteResult::Trimmed => Err("the register is trimmed"),
+                WriteResult::Trimmed | WriteResult::Gap => Err("the register is trimmed"),
             }
         }
         TRIM => {

@@ -61,7 +61,17 @@ impl RegisterMap {
         if let Some(result) = self.find(log, slot) {
             return result;
         }
-        let value = value();
+        if log.kind.is_dense() && slot > Slot(1) && self.find(log, Slot(slot.0 - 1)).is_none() {
+            return WriteResult::Gap;
+        }
+        self.restore(log, slot, value())
+    }
+
+    /// Writes a register if it is empty, in any order.
+    pub fn restore(&mut self, log: LogId, slot: Slot, value: Bytes) -> WriteResult {
+        if let Some(result) = self.find(log, slot) {
+            return result;
+        }
         self.bytes += value.len() + OVERHEAD_BYTES;
         self.values.insert((log, slot), value);
         WriteResult::Fresh

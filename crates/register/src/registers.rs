@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::{Batch, Blob, Error, LogId, LogKind, Slot};
 
-/// A store of write-once registers, and of a few blobs.
+/// A store of write-once registers, of a few blobs, and of objects.
 ///
 /// A call starts the request; the future returns its result. Dropping the future of a write does not undo the
 /// write: its outcome is then unknown, and a repeated write returns it.
@@ -60,6 +60,34 @@ pub trait Registers: Send + Sync + 'static {
 
     /// The blob with this name.
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send;
+
+    /// Stores an object of at most [`OBJECT_BYTES_MAX`] bytes, durably. It exists as a whole or not at all,
+    /// and never changes: the caller uses a name for one content only, and a repeated call changes nothing.
+    ///
+    /// Engines that are not meant for objects refuse them as [`Error::Invalid`].
+    fn put_object(&self, _name: &str, _bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Err(no_objects()))
+    }
+
+    /// The object with this name.
+    fn get_object(&self, _name: &str) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send {
+        std::future::ready(Err(no_objects()))
+    }
+
+    /// Deletes objects. Names without an object are skipped.
+    fn delete_objects(&self, _names: Vec<String>) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Err(no_objects()))
+    }
+
+    /// The names of at most `limit` objects that begin with `prefix` and come after `after`, in order.
+    fn list_objects(
+        &self,
+        _prefix: &str,
+        _after: &str,
+        _limit: usize,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send {
+        std::future::ready(Err(no_objects()))
+    }
 }
 
 /// How large values and batches may be. A batch within all limits is never refused as too large.
@@ -118,6 +146,8 @@ pub enum WriteResult {
     Taken(Bytes),
     /// The register was trimmed, or its log is retired.
     Trimmed,
+    /// The register before it is empty, in a log of a [dense](LogKind::is_dense) kind. Nothing was written.
+    Gap,
 }
 
 /// Space for a batch, held until the batch is written or the permit is dropped.
@@ -168,6 +198,28 @@ pub struct Extent {
 impl Extent {
     /// The extent of a retired log.
     pub const RETIRED: Self = Self { trimmed: Slot::MAX, last: Slot::ZERO };
+}
+
+/// The largest object, in bytes.
+pub const OBJECT_BYTES_MAX: usize = 512 << 10;
+
+/// The longest name of an object, in bytes.
+pub const OBJECT_NAME_BYTES_MAX: usize = 56;
+
+fn no_objects() -> Error {
+    Error::Invalid("this register engine does not store objects".into())
+}
+
+/// [`Error::Invalid`] or [`Error::TooLarge`] if there can be no object with this name and length. A name is
+/// one of a [blob](check_blob_name). For engines.
+pub fn check_object(name: &str, len: usize) -> Result<(), Error> {
+    check_blob_name(name)?;
+    if name.len() > OBJECT_NAME_BYTES_MAX || len > OBJECT_BYTES_MAX {
+        return Err(Error::TooLarge(format!(
+            "object {name} of {len} bytes; the limit is {OBJECT_BYTES_MAX}, and {OBJECT_NAME_BYTES_MAX} for the name"
+        )));
+    }
+    Ok(())
 }
 
 /// [`Error::Invalid`] or [`Error::TooLarge`] if this cannot be the name of a blob. For engines.

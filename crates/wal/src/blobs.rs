@@ -116,6 +116,19 @@ pub fn list<D: Disk>(disk: &D) -> io::Result<Vec<String>> {
     Ok(disk.list(FOLDER)?.into_iter().filter(|name| check_name(name).is_ok()).collect())
 }
 
+/// Removes blobs, durably. Names without a blob are skipped.
+pub fn remove<D: Disk>(disk: &D, names: &[String]) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::Unavailable(format!("cannot remove blobs: {error}"));
+    for name in names {
+        check_name(name)?;
+        match disk.remove(&path(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    disk.sync_names(FOLDER).map_err(failed)
+}
+
 /// Removes unfinished files, and makes renames durable that a killed process left in the page cache.
 pub(crate) fn clean<D: Disk>(disk: &D) -> io::Result<()> {
     let names = disk.list(FOLDER)?;

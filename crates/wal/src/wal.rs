@@ -202,6 +202,19 @@ impl<D: Disk> Wal<D> {
         blobs::get(&*self.shared.disk, name)
     }
 
+    /// The names of all blobs, sorted. Blocks.
+    pub fn list_blobs(&self) -> Result<Vec<String>, Error> {
+        self.shared.check()?;
+        blobs::list(&*self.shared.disk).map_err(|error| Error::Unavailable(format!("the blobs: {error}")))
+    }
+
+    /// Removes blobs, durably. Names without a blob are skipped. Blocks.
+    pub fn remove_blobs(&self, names: &[String]) -> Result<(), Error> {
+        let _alone = self.blobs.lock().expect("a panic while a blob is stored ends the process");
+        self.shared.check()?;
+        blobs::remove(&*self.shared.disk, names)
+    }
+
     /// From now on nothing waits for disk space. A frame that finds none is retried once; then it and
     /// everything after it are dropped, the callers get [`Error::Unknown`], and further requests are refused.
     /// As long as there is space, nothing changes. An owner that needs the outcome of all appends in flight

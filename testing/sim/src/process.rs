@@ -107,6 +107,7 @@ impl SimProcess {
         let done = match &mut job {
             Job::Ids { frozen, .. } => self.checkpointer.store_ids(frozen),
             Job::Values { frozen, .. } => self.checkpointer.store_values(frozen),
+            Job::Filters(_) => unreachable!("an engine sends it, not a shard"),
         };
         Some(match done {
             Ok(()) => {
@@ -117,6 +118,7 @@ impl SimProcess {
                         self.health.stored(shard, frozen.time);
                         (shard, "values", Message::ValuesStored(frozen.freeze))
                     }
+                    Job::Filters(_) => unreachable!("an engine sends it, not a shard"),
                 };
                 self.send_message(shard, message);
                 Ok(what)

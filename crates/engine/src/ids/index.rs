@@ -200,6 +200,7 @@ impl<D: Disk> IdIndex<D> {
         Ok(Files {
             runs: version.runs().map(|listed| self.store.run_name(listed.run.header.number)).collect(),
             manifest: (self.store.name(MANIFEST), manifest),
+            note: version.note.clone(),
             _version: version,
         })
     }

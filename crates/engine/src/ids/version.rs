@@ -136,6 +136,8 @@ pub struct Files<D: Disk> {
     pub runs: Vec<String>,
     /// Path and content of the manifest that lists exactly these runs.
     pub manifest: (String, Vec<u8>),
+    /// The caller's note in it.
+    pub note: Vec<u8>,
     /// Keeps the files.
     pub(super) _version: Arc<Version<D>>,
 }

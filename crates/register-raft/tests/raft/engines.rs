@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, client};
 #[test]
 fn cluster_on_disk() {
     let cluster = Cluster::new(false, |_| {});
-    let passed = block_on(conformance(EngineLimits::default(), async || {
+    let passed = block_on(conformance(EngineLimits::without_objects(), async || {
         cluster.crash_all();
         cluster.start_all();
         client(&cluster)
@@ -22,7 +22,7 @@ fn cluster_on_disk() {
 #[test]
 fn cluster_in_memory() {
     let cluster = Cluster::started(true);
-    block_on(conformance(EngineLimits::default(), async || {
+    block_on(conformance(EngineLimits::without_objects(), async || {
         // One at a time: a restart of all members loses everything.
         for id in cluster.ids() {
             cluster.await_whole();
@@ -47,7 +47,7 @@ fn disturbed(cluster: &Arc<Cluster>, times: usize, disturb: impl Fn(usize) + Syn
         });
         // Each run retires its dated logs, so the next one starts above them.
         for run in 0.. {
-            let terms = EngineLimits { first_log: run * 100, ..EngineLimits::default() };
+            let terms = EngineLimits { first_log: run * 100, ..EngineLimits::without_objects() };
             block_on(conformance(terms, async || client(cluster)));
             if enough.load(Ordering::SeqCst) {
                 break;

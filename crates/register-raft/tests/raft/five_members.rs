@@ -89,7 +89,7 @@ fn pairs_in_memory_restart_with_new_identities() {
 #[test]
 fn cluster_of_five_passes_the_suite() {
     let cluster = Cluster::of(5, false, |_| {});
-    block_on(conformance(EngineLimits::default(), async || {
+    block_on(conformance(EngineLimits::without_objects(), async || {
         cluster.crash_all();
         cluster.start_all();
         client(&cluster)

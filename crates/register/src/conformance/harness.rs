@@ -153,6 +153,31 @@ impl<R: Registers> EngineUnderTest<R> {
         row.map(|row| (row.version, row.bytes))
     }
 
+    pub async fn put_object(&self, name: &str, bytes: Bytes) {
+        self.insist("put_object", async || self.engine.put_object(name, bytes.clone()).await).await;
+    }
+
+    /// Without retries, unless nothing is known about the request.
+    pub async fn put_object_once(&self, name: &str, bytes: Bytes) -> Result<(), Error> {
+        self.insist("put_object", async || match self.engine.put_object(name, bytes.clone()).await {
+            Err(failure @ (Error::Invalid(_) | Error::TooLarge(_))) => Ok(Err(failure)),
+            other => other.map(Ok),
+        })
+        .await
+    }
+
+    pub async fn get_object(&self, name: &str) -> Option<Bytes> {
+        self.insist("get_object", async || self.engine.get_object(name).await).await
+    }
+
+    pub async fn delete_objects(&self, names: &[String]) {
+        self.insist("delete_objects", async || self.engine.delete_objects(names.to_vec()).await).await;
+    }
+
+    pub async fn list_objects(&self, prefix: &str, after: &str, limit: usize) -> Vec<String> {
+        self.insist("list_objects", async || self.engine.list_objects(prefix, after, limit).await).await
+    }
+
     async fn insist<T>(&self, what: &str, ask: impl AsyncFn() -> Result<T, Error>) -> T {
         for _ in 0..ATTEMPTS_MAX {
             match ask().await {

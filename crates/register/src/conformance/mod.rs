@@ -6,7 +6,9 @@
 
 mod blobs;
 mod block_on;
+mod dense;
 mod harness;
+mod objects;
 mod races;
 mod registers;
 mod retired;
@@ -27,15 +29,21 @@ pub struct EngineLimits {
     /// The suite uses this log and the 99 after it. They must be empty, and so must all dated logs, which it
     /// retires.
     pub first_log: u16,
+    /// Whether the engine stores objects.
+    pub objects: bool,
 }
 
 impl Default for EngineLimits {
     fn default() -> Self {
-        Self { value_bytes_max: 64 << 10, first_log: 0 }
+        Self { value_bytes_max: 64 << 10, first_log: 0, objects: true }
     }
 }
 
 impl EngineLimits {
+    pub fn without_objects() -> Self {
+        Self { objects: false, ..Self::default() }
+    }
+
     fn log(&self, number: u16) -> LogId {
         assert!(number < 100);
         LogId::partition(self.first_log + number)
@@ -76,10 +84,23 @@ pub async fn conformance<R: Registers>(limits: EngineLimits, open: impl AsyncFn(
     check!(retired::sleepers, "a delayed write to a retired log is refused");
     check!(blobs::stores_blobs, "a blob is stored and replaced atomically");
     check!(blobs::orders_versions, "a lower version of a blob is not stored");
+    check!(dense::refuses_gaps, "a dense log has no gaps");
+    check!(dense::batches, "a batch leaves no gaps in dense logs");
+    check!(dense::follows_trims, "a dense log continues after its trim point");
+    if limits.objects {
+        check!(objects::stores_objects, "an object is stored whole");
+        check!(objects::lists_objects, "objects are listed until they are deleted");
+    } else {
+        check!(objects::are_refused, "an engine without objects refuses them");
+    }
     drop(engine);
     engine = Arc::new(open().await);
     check!(registers::survive_restart, "registers and trim points survive a restart");
     check!(retired::stay_retired, "retired logs stay retired after a restart");
     check!(blobs::survive_restart, "blobs survive a restart");
+    check!(dense::survive_restart, "dense logs have no gaps after a restart");
+    if limits.objects {
+        check!(objects::survive_restart, "objects survive a restart");
+    }
     passed
 }

@@ -48,7 +48,7 @@ pub async fn one_winner<R: Registers>(engine: &EngineUnderTest<R>, limits: &Engi
             let good = match written {
                 WriteResult::Fresh => is_winner,
                 WriteResult::Taken(taken) => taken == value && (!is_winner || *uncertain),
-                WriteResult::Trimmed => false,
+                WriteResult::Trimmed | WriteResult::Gap => false,
             };
             engine
                 .ensure(good, || format!("slot {slot} holds {value:?}, but writer {writer} got {written:?}"));

@@ -150,7 +150,7 @@ pub async fn sleepers<R: Registers>(engine: &EngineUnderTest<R>, limits: &Engine
                 match written {
                     WriteResult::Fresh => mine,
                     WriteResult::Taken(taken) => *taken == there && (!mine || *uncertain),
-                    WriteResult::Trimmed => false,
+                    WriteResult::Trimmed | WriteResult::Gap => false,
                 }
             });
             engine.ensure(good, || {

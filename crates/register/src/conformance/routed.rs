@@ -90,4 +90,24 @@ impl<R: Registers> Registers for Routed<R> {
         let (engine, name) = ((self.route)(), name.to_owned());
         self.count(engine.map(|engine| async move { engine.get_blob(&name).await })).await
     }
+
+    async fn put_object(&self, name: &str, bytes: Bytes) -> Result<(), Error> {
+        let (engine, name) = ((self.route)(), name.to_owned());
+        self.count(engine.map(|engine| async move { engine.put_object(&name, bytes).await })).await
+    }
+
+    async fn get_object(&self, name: &str) -> Result<Option<Bytes>, Error> {
+        let (engine, name) = ((self.route)(), name.to_owned());
+        self.count(engine.map(|engine| async move { engine.get_object(&name).await })).await
+    }
+
+    async fn delete_objects(&self, names: Vec<String>) -> Result<(), Error> {
+        let engine = (self.route)();
+        self.count(engine.map(|engine| async move { engine.delete_objects(names).await })).await
+    }
+
+    async fn list_objects(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Error> {
+        let (engine, prefix, after) = ((self.route)(), prefix.to_owned(), after.to_owned());
+        self.count(engine.map(|engine| async move { engine.list_objects(&prefix, &after, limit).await })).await
+    }
 }

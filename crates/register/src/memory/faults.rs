@@ -7,7 +7,7 @@ pub struct Faults {
     pub refused: u16,
     /// The request takes effect, and the response is lost: the outcome is unknown.
     pub lost: u16,
-    /// The outcome of a write is unknown, and it takes effect only during a later request.
+    /// The outcome of a change is unknown, and it takes effect only during a later request.
     pub late: u16,
     /// The request takes effect, and the response needs a few more polls: responses overtake each other.
     pub delayed: u16,

@@ -2,13 +2,14 @@
 //! injects the faults of a remote database.
 //!
 //! Invariant: a request takes effect when it is called, in the order of the calls (except a
-//! [late](Faults::late) write); only responses are lost or late. The same seed and the same calls give the
+//! [late](Faults::late) one); only responses are lost or late. The same seed and the same calls give the
 //! same responses.
 
 mod faults;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::ops::Bound;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -19,6 +20,7 @@ pub use self::faults::Faults;
 use self::faults::{InjectedFault, Rng};
 use crate::{
     Batch, Blob, Error, Extent, LogId, LogKind, RegisterMap, Registers, Slot, WritePermit, WriteResult,
+    check_object,
 };
 
 /// Registers in memory. A handle: clones are the same store.
@@ -31,15 +33,24 @@ pub struct MemoryRegisters {
 struct State {
     map: RegisterMap,
     blobs: BTreeMap<String, Blob>,
+    objects: BTreeMap<String, Bytes>,
     faults: Faults,
     rng: Rng,
-    /// Writes that have not taken effect yet.
-    late: Vec<Batch>,
+    /// Requests that have not taken effect yet.
+    late: Vec<LateRequest>,
     /// Whether responses wait for [`MemoryRegisters::release`].
     holding: bool,
     held: BTreeSet<u64>,
     wakers: BTreeMap<u64, Waker>,
     next_ticket: u64,
+}
+
+#[derive(Debug)]
+enum LateRequest {
+    Write(Batch),
+    Trim(LogId, Slot),
+    PutObject(String, Bytes),
+    DeleteObjects(Vec<String>),
 }
 
 impl MemoryRegisters {
@@ -89,12 +100,33 @@ impl MemoryRegisters {
         while self.release(0) {}
     }
 
-    /// Lets all late writes take effect.
+    /// Lets all late requests take effect.
     pub fn deliver_late(&self) {
         let mut state = self.state();
-        for batch in std::mem::take(&mut state.late) {
-            state.write(&batch);
+        for request in std::mem::take(&mut state.late) {
+            state.take_effect(request);
         }
+    }
+
+    /// Changes the bytes of an object, as a failing disk would.
+    pub fn damage_object(&self, name: &str) {
+        let mut state = self.state();
+        let object = state.objects.get_mut(name).expect("the object exists");
+        let mut bytes = object.to_vec();
+        bytes[0] ^= 1;
+        *object = bytes.into();
+    }
+
+    /// Changes the state, or will later if the request is late.
+    fn change(&self, request: LateRequest) -> Response<()> {
+        self.respond(|state, fault| {
+            if fault == InjectedFault::Late {
+                state.late.push(request);
+            } else {
+                state.take_effect(request);
+            }
+            Ok(())
+        })
     }
 
     /// No panic leaves the state inconsistent.
@@ -136,13 +168,22 @@ impl State {
         batch.iter().map(|(log, slot, value)| self.map.write(log, slot, value)).collect()
     }
 
-    /// Lets some of the late writes take effect.
+    fn take_effect(&mut self, request: LateRequest) {
+        match request {
+            LateRequest::Write(batch) => drop(self.write(&batch)),
+            LateRequest::Trim(log, through) => self.map.trim(log, through),
+            LateRequest::PutObject(name, bytes) => drop(self.objects.entry(name).or_insert(bytes)),
+            LateRequest::DeleteObjects(names) => names.iter().for_each(|name| drop(self.objects.remove(name))),
+        }
+    }
+
+    /// Lets some of the late requests take effect.
     fn deliver_some(&mut self) {
         let mut index = 0;
         while index < self.late.len() {
             if self.rng.draw().is_multiple_of(8) {
-                let batch = self.late.remove(index);
-                self.write(&batch);
+                let request = self.late.remove(index);
+                self.take_effect(request);
             } else {
                 index += 1;
             }
@@ -158,7 +199,7 @@ impl Registers for MemoryRegisters {
     ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static {
         self.respond(|state, fault| {
             if fault == InjectedFault::Late {
-                state.late.push(batch);
+                state.late.push(LateRequest::Write(batch));
                 return Ok(Vec::new());
             }
             Ok(state.write(&batch))
@@ -179,10 +220,7 @@ impl Registers for MemoryRegisters {
     }
 
     fn trim(&self, log: LogId, through: Slot) -> impl Future<Output = Result<(), Error>> + Send {
-        self.respond(|state, _| {
-            state.map.trim(log, through);
-            Ok(())
-        })
+        self.change(LateRequest::Trim(log, through))
     }
 
     fn retire(&self, kind: LogKind, below: u128) -> impl Future<Output = Result<(), Error>> + Send {
@@ -205,6 +243,32 @@ impl Registers for MemoryRegisters {
 
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         self.respond(|state, _| Ok(state.blobs.get(name).cloned()))
+    }
+
+    async fn put_object(&self, name: &str, bytes: Bytes) -> Result<(), Error> {
+        check_object(name, bytes.len())?;
+        self.change(LateRequest::PutObject(name.to_owned(), bytes)).await
+    }
+
+    fn get_object(&self, name: &str) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send {
+        self.respond(|state, _| Ok(state.objects.get(name).cloned()))
+    }
+
+    fn delete_objects(&self, names: Vec<String>) -> impl Future<Output = Result<(), Error>> + Send {
+        self.change(LateRequest::DeleteObjects(names))
+    }
+
+    fn list_objects(
+        &self,
+        prefix: &str,
+        after: &str,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send {
+        self.respond(|state, _| {
+            let first = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
+            let names = state.objects.range::<str, _>((first, Bound::Unbounded)).map(|(name, _)| name);
+            Ok(names.take_while(|name| name.starts_with(prefix)).take(limit).cloned().collect())
+        })
     }
 }
 

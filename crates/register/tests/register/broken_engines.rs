@@ -32,6 +32,14 @@ enum Fault {
     Shortens,
     /// Blobs are replaced whatever their version.
     VersionsGoBack,
+    /// A dense log accepts a write after an empty register.
+    AllowsGaps,
+    /// An object is stored in part.
+    TearsObjects,
+    /// The first object of a deletion is kept.
+    KeepsObjects,
+    /// A listing ignores the prefix.
+    ListsOthers,
     /// A restart loses the registers.
     Forgets,
     /// A slot far above the others is refused.
@@ -104,6 +112,7 @@ impl Broken {
             (Fault::TakenByYou, WriteResult::Taken(_)) => WriteResult::Taken(Bytes::copy_from_slice(value)),
             (Fault::TrimForgetsGaps, WriteResult::Trimmed) if slot == Slot(3) => put(&self.shadow, value),
             (Fault::TrimResurrects, WriteResult::Trimmed) => put(&self.shadow, value),
+            (Fault::AllowsGaps, WriteResult::Gap) => WriteResult::Fresh,
             _ => written,
         }
     }
@@ -174,6 +183,25 @@ impl Registers for Broken {
     async fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
         self.memory.get_blob(name).await
     }
+
+    async fn put_object(&self, name: &str, bytes: Bytes) -> Result<(), Error> {
+        let bytes = if self.fault == Fault::TearsObjects { bytes.slice(..bytes.len() / 2) } else { bytes };
+        self.memory.put_object(name, bytes).await
+    }
+
+    async fn get_object(&self, name: &str) -> Result<Option<Bytes>, Error> {
+        self.memory.get_object(name).await
+    }
+
+    async fn delete_objects(&self, names: Vec<String>) -> Result<(), Error> {
+        let kept = if self.fault == Fault::KeepsObjects { 1 } else { 0 };
+        self.memory.delete_objects(names[kept..].to_vec()).await
+    }
+
+    async fn list_objects(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Error> {
+        let prefix = if self.fault == Fault::ListsOthers { "" } else { prefix };
+        self.memory.list_objects(prefix, after, limit).await
+    }
 }
 
 /// The message of the check that fails.
@@ -213,6 +241,10 @@ fn every_violation_is_detected_by_its_check() {
         (Fault::ReadsTooMuch, "a read returns a range in order"),
         (Fault::Shortens, "an empty and the largest value are read unchanged"),
         (Fault::VersionsGoBack, "a lower version of a blob is not stored"),
+        (Fault::AllowsGaps, "a dense log has no gaps"),
+        (Fault::TearsObjects, "an object is stored whole"),
+        (Fault::KeepsObjects, "objects are listed until they are deleted"),
+        (Fault::ListsOthers, "objects are listed until they are deleted"),
         (Fault::Forgets, "registers and trim points survive a restart"),
         (Fault::RefusesFarSlots, "a dated log may start anywhere and have gaps"),
         (Fault::RetiredResurrects, "a register of a retired log stays written"),
