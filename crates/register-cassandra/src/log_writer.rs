@@ -55,7 +55,11 @@ impl LogWriter<'_> {
         if self.log.kind.is_dated() {
             let retired = self.retirement.includes(self.cluster, self.log).await;
             // What was inserted may be below a mark.
-            if retired.map_err(|failure| if is_inserted { failure.into() } else { failure.unavailable() })? {
+            let unknown = |failure: Failure| match failure.unavailable() {
+                Error::Unavailable(text) if is_inserted => Error::Unknown(text),
+                other => other,
+            };
+            if retired.map_err(unknown)? {
                 if is_inserted {
                     self.retirement.delete_log(self.cluster, self.log).await?;
                 }
@@ -78,13 +82,10 @@ impl LogWriter<'_> {
         for _ in 0..ROUNDS_MAX {
             let slots = writes.iter().map(|(slot, _)| *slot);
             let Plan { steps, after } = plan(self.log, known.control, slots, &empty);
-            let places = |step: Step| -> Vec<usize> {
-                (0..writes.len()).filter(|&place| steps[place] == step && results[place].is_none()).collect()
-            };
-            for place in places(Step::Trimmed) {
+            for place in pending(Step::Trimmed, &steps, &results) {
                 results[place] = Some(WriteResult::Trimmed);
             }
-            let lookups = places(Step::LookUp);
+            let lookups = pending(Step::LookUp, &steps, &results);
             if !lookups.is_empty() {
                 let missing = self.look_up(writes, &lookups, &mut results).await?;
                 if !missing.is_empty() {
@@ -96,13 +97,13 @@ impl LogWriter<'_> {
                     continue;
                 }
             }
-            if !known.is_fresh && !places(Step::Gap).is_empty() {
+            if !known.is_fresh && !pending(Step::Gap, &steps, &results).is_empty() {
                 known = self.read_control().await?;
                 continue;
             }
-            let inserts = places(Step::Insert);
+            let inserts = pending(Step::Insert, &steps, &results);
             if inserts.is_empty() {
-                self.control = (known.control.version > 0 && known.is_fresh).then_some(known.control);
+                self.control = Some(known.control);
                 return Ok(finish(&steps, results));
             }
             if known.control.version == 0 && !is_listed {
@@ -260,6 +261,11 @@ pub fn register_rows(mut rows: Rows) -> Vec<Write> {
             (slot, rows.take_blob(row, "value").unwrap_or_default().into())
         })
         .collect()
+}
+
+/// The positions of the writes with this step that have no result yet.
+fn pending(step: Step, steps: &[Step], results: &[Option<WriteResult>]) -> Vec<usize> {
+    (0..steps.len()).filter(|&place| steps[place] == step && results[place].is_none()).collect()
 }
 
 /// The results without an insert.

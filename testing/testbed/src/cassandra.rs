@@ -194,6 +194,11 @@ impl Cassandra {
         self.settings[node].insert(name.to_owned(), value.to_owned());
     }
 
+    /// Changes a setting of a node to its default for its next start.
+    pub fn unset(&mut self, node: usize, name: &str) {
+        self.settings[node].remove(name);
+    }
+
     /// The process id of a node, while it runs.
     pub fn process(&self, node: usize) -> Option<u32> {
         self.nodes[node].as_ref().map(Server::process)
@@ -208,7 +213,6 @@ impl Cassandra {
         std::fs::create_dir_all(&log)?;
         std::fs::write(conf.join("cassandra.yaml"), self.yaml(node))?;
         std::fs::write(conf.join("logback.xml"), LOGBACK)?;
-        // Written for people: the same start without this program.
         let command = self.command(&folder)?;
         self.nodes[node] = Some(Server::start("Cassandra", command, Signal::KILL, log.join("out"))?);
         Ok(())
