@@ -271,7 +271,7 @@ fn pending(step: Step, steps: &[Step], results: &[Option<WriteResult>]) -> Vec<u
 /// The results without an insert.
 fn finish(steps: &[Step], mut results: Vec<Option<WriteResult>>) -> Vec<WriteResult> {
     for place in 0..steps.len() {
-        if let Step::SameAs(first) = steps[place] {
+        if let (Step::SameAs(first), None) = (steps[place], &results[place]) {
             results[place] = results[first].clone();
         }
     }

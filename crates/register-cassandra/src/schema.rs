@@ -5,10 +5,10 @@
 //! retired       a mark for each dated kind: all logs below it are retired
 //! dated_bucket  the buckets of time that have dated logs
 //! dated_log     the dated logs of a bucket, for their deletion
-//! blob          blobs
+//! named_blob    blobs
 //! object        objects
 //! object_name   the names of the objects, in order
-//! schema        the version of these tables
+//! tables_version  the version of these tables
 //! ```
 
 use scylla::client::session::Session;
@@ -32,11 +32,11 @@ const TABLES: [&str; 8] = [
     "CREATE TABLE IF NOT EXISTS {}.dated_bucket (space tinyint, bucket bigint, PRIMARY KEY (space, bucket))",
     "CREATE TABLE IF NOT EXISTS {}.dated_log (
         space tinyint, bucket bigint, log blob, PRIMARY KEY ((space, bucket), log))",
-    "CREATE TABLE IF NOT EXISTS {}.blob (name text PRIMARY KEY, version bigint, content blob)",
+    "CREATE TABLE IF NOT EXISTS {}.named_blob (name text PRIMARY KEY, version bigint, content blob)",
     "CREATE TABLE IF NOT EXISTS {}.object (name text PRIMARY KEY, content blob)
         WITH compression = {'enabled': false}",
     "CREATE TABLE IF NOT EXISTS {}.object_name (bucket tinyint, name text, PRIMARY KEY (bucket, name))",
-    "CREATE TABLE IF NOT EXISTS {}.schema (part tinyint PRIMARY KEY, version int)",
+    "CREATE TABLE IF NOT EXISTS {}.tables_version (part tinyint PRIMARY KEY, version int)",
 ];
 
 /// Creates what is missing. A keyspace that exists keeps its replication.
@@ -57,7 +57,7 @@ pub async fn create(session: &Session, keyspace: &str, replicas: u8) -> Result<(
         execute(session, &table.replacen("{}", keyspace, 1)).await?;
     }
     // Last: a creation that was interrupted is completed by the next one.
-    execute(session, &format!("INSERT INTO {keyspace}.schema (part, version) VALUES (0, {VERSION}) IF NOT EXISTS"))
+    execute(session, &format!("INSERT INTO {keyspace}.tables_version (part, version) VALUES (0, {VERSION}) IF NOT EXISTS"))
         .await?;
     check(session, keyspace).await
 }
@@ -75,7 +75,7 @@ fn refused(error: &ExecutionError) -> OpenError {
 
 /// Whether the tables exist and have this version.
 pub async fn check(session: &Session, keyspace: &str) -> Result<(), OpenError> {
-    let found = session.query_unpaged(format!("SELECT version FROM {keyspace}.schema WHERE part = 0"), ()).await;
+    let found = session.query_unpaged(format!("SELECT version FROM {keyspace}.tables_version WHERE part = 0"), ()).await;
     let result = match found {
         Ok(result) => result,
         // No keyspace, or no table.

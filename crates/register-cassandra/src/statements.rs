@@ -80,8 +80,8 @@ impl Statements {
             )
             .await?,
             delete_dated: quorum("DELETE FROM {}.dated_log WHERE space = ? AND bucket = ? AND log <= ?").await?,
-            put_blob: quorum("UPDATE {}.blob SET version = ?, content = ? WHERE name = ? IF version = ?").await?,
-            get_blob: quorum("SELECT version, content FROM {}.blob WHERE name = ?").await?,
+            put_blob: quorum("UPDATE {}.named_blob SET version = ?, content = ? WHERE name = ? IF version = ?").await?,
+            get_blob: quorum("SELECT version, content FROM {}.named_blob WHERE name = ?").await?,
             put_object: quorum("INSERT INTO {}.object (name, content) VALUES (?, ?)").await?,
             get_object: quorum("SELECT content FROM {}.object WHERE name = ?").await?,
             delete_object: quorum("DELETE FROM {}.object WHERE name = ?").await?,
