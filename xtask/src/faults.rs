@@ -1,5 +1,8 @@
 //! `cargo xtask faults [minutes]`: runs the bank on real databases while servers and
 //! databases are killed at every failpoint and connections are cut.
+//!
+//! `cargo xtask faults registers --engine cassandra [--minutes N] [--seed N]`: runs clients of registers on a real
+//! cluster whose nodes are killed and paused, and checks their history.
 
 use anyhow::{Context, Result};
 
@@ -12,6 +15,7 @@ pub const MINUTES: u64 = 5;
 /// Runs half of the time with each kind of registers.
 pub fn faults(arguments: &[String]) -> Result<()> {
     let minutes = match arguments {
+        [kind, own @ ..] if kind == "registers" => return registers(own),
         [] => MINUTES,
         [minutes, ..] => minutes.parse().context("how many minutes: a whole number")?,
     };
@@ -38,4 +42,21 @@ pub fn run_bank(minutes: u64) -> Result<()> {
         run(&mut bank)?;
     }
     Ok(())
+}
+
+/// Runs the clients of registers, which check their history.
+fn registers(arguments: &[String]) -> Result<()> {
+    machine::prepare_cassandra()?;
+    run(&mut cargo(&["build", "-p", "jeton-chaos-registers"]))?;
+    let mut command = program(&debug_directory().join("jeton-chaos-registers").to_string_lossy(), &[]);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        if argument == "--minutes" {
+            let minutes: u64 = arguments.next().context("--minutes N")?.parse().context("--minutes N")?;
+            command.args(["--seconds", &(minutes * 60).to_string()]);
+        } else {
+            command.arg(argument);
+        }
+    }
+    run(&mut command)
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::process::{cargo, debug_directory, program, root, run};
-use crate::{faults, machine, tidy};
+use crate::{faults, machine, services, tidy};
 
 /// The loom tests, relative to the root.
 const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
@@ -17,12 +17,17 @@ const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
 pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
+    let skipped = services::fetch_cassandra()?;
     loom()?;
     mutations()?;
     faults::run_bank(faults::MINUTES)?;
     python()?;
     run(&mut research(&["test"]))?;
-    run(&mut cargo(&["test", "--workspace"]))
+    run(&mut cargo(&["test", "--workspace"]))?;
+    if let Some(line) = skipped {
+        eprintln!("{line}");
+    }
+    Ok(())
 }
 
 /// A cargo command for the workspace of `research/`. It shares the target directory, and with it the

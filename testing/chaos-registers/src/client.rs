@@ -211,7 +211,7 @@ struct Signal(mpsc::SyncSender<()>);
 
 impl Wake for Signal {
     fn wake(self: Arc<Self>) {
-        drop(self.0.try_send(()));
+        let _is_signalled = self.0.try_send(());
     }
 }
 

@@ -1,4 +1,5 @@
 //! `jeton-services cassandra [folder]`: runs a Cassandra cluster until Ctrl-C, for experiments by hand.
+//! `jeton-services fetch`: fetches its programs into the cache.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -9,16 +10,17 @@ use jeton_testbed::{CASSANDRA_NODES, Cassandra, Compilation, folder};
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let given = match &arguments[..] {
+        [service] if service == "fetch" => return Cassandra::prepare(),
         [service] if service == "cassandra" => None,
         [service, folder] if service == "cassandra" => Some(PathBuf::from(folder)),
-        _ => bail!("usage: services cassandra [folder]"),
+        _ => bail!("usage: cassandra [folder], or fetch"),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let temporary = folder()?;
     let folder = given.unwrap_or_else(|| temporary.path().to_owned());
     Cassandra::prepare()?;
     let started = Instant::now();
-    let mut cluster = Cassandra::start(&folder, &[], Compilation::Full)?;
+    let mut cluster = Cassandra::start(&folder, &[], Compilation::Quick)?;
     println!("Cassandra {}, {} s from start to ready", Cassandra::version(), started.elapsed().as_secs());
     for node in 0..CASSANDRA_NODES {
         let process = cluster.process(node).unwrap_or_default();
