@@ -36,7 +36,8 @@ const JAVA: Need = Need {
     debian_packages: &["openjdk-17-jre-headless"],
 };
 
-const MAVEN: Need = Need { what: "Maven (`mvn`)", is_met: || is_installed("mvn"), debian_packages: &["maven"] };
+const MAVEN: Need =
+    Need { what: "Maven (`mvn`)", is_met: || is_installed("mvn"), debian_packages: &["maven"] };
 
 /// Ends servers with their parent process, even if that is killed.
 const SETPRIV: Need =

@@ -21,18 +21,23 @@ const INSERT: &str = "INSERT INTO jeton.register (space, log, slot, value) VALUE
 fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    println!("Cassandra {}, three nodes on one machine of {cores} cores, 512 MB heap each, `commitlog_sync: batch`.", Cassandra::version());
+    println!(
+        "Cassandra {}, three nodes on one machine of {cores} cores, 512 MB heap each, `commitlog_sync: batch`.",
+        Cassandra::version()
+    );
     println!("Load average at the start: {}", load.trim());
     println!("\n| appends by | frame | stripes | appends | p50 ms | p99 ms | appends a second |");
     println!("|---|--:|--:|--:|--:|--:|--:|");
     for variant in ["v2", "v1"] {
         let folder = jeton_testbed::folder().unwrap();
-        let cluster = Cassandra::start(folder.path(), &[("paxos_variant", variant)], Compilation::Full).unwrap();
+        let cluster =
+            Cassandra::start(folder.path(), &[("paxos_variant", variant)], Compilation::Full).unwrap();
         block_on(create_schema(&cluster.url("jeton"), 3)).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(statements(&cluster, variant));
         if variant == "v2" {
-            let engine = block_on(CassandraRegisters::open(&cluster.url("jeton"), Options::default())).unwrap();
+            let engine =
+                block_on(CassandraRegisters::open(&cluster.url("jeton"), Options::default())).unwrap();
             for (bytes, stripes) in [(1 << 10, 1), (128 << 10, 1), (1 << 10, 8), (128 << 10, 8)] {
                 appends(&engine, bytes, stripes);
             }
@@ -61,8 +66,7 @@ fn row(by: &str, bytes: usize, stripes: usize, mut times: Vec<Duration>, total: 
 
 /// Appends by the statements, on one connection.
 async fn statements(cluster: &Cassandra, variant: &str) {
-    let session: Session =
-        SessionBuilder::new().known_node_addr(cluster.address(0)).build().await.unwrap();
+    let session: Session = SessionBuilder::new().known_node_addr(cluster.address(0)).build().await.unwrap();
     let mut batch = CqlBatch::new(BatchType::Logged);
     batch.append_statement(session.prepare(UPDATE).await.unwrap());
     batch.append_statement(session.prepare(INSERT).await.unwrap());

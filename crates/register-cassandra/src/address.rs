@@ -55,9 +55,14 @@ mod tests {
         assert_eq!(address.nodes, ["a:9042", "b:1", "[::1]:9042"]);
         assert_eq!(address.keyspace, "jeton_1");
         assert_eq!(address.user, Some(("me".into(), "p@ss".into())));
-        for wrong in
-            ["postgresql://a/k", "cassandra://a", "cassandra:///k", "cassandra://a/", "cassandra://a/K;", "cassandra://me@a/k"]
-        {
+        for wrong in [
+            "postgresql://a/k",
+            "cassandra://a",
+            "cassandra:///k",
+            "cassandra://a/",
+            "cassandra://a/K;",
+            "cassandra://me@a/k",
+        ] {
             assert!(Address::parse(wrong).is_err(), "{wrong}");
         }
     }

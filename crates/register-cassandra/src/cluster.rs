@@ -13,7 +13,9 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::Node;
 use scylla::errors::{ExecutionError, RequestAttemptError};
-use scylla::policies::load_balancing::{LoadBalancingPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::policies::load_balancing::{
+    LoadBalancingPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy,
+};
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
@@ -125,7 +127,9 @@ impl Cluster {
             nodes.sort_by_key(|node| node.host_id);
             let name = match place {
                 Place::Log(log) => log.id as usize,
-                Place::Name(name) => name.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31) + usize::from(byte)),
+                Place::Name(name) => {
+                    name.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31) + usize::from(byte))
+                }
             };
             let first = name % nodes.len().max(1);
             nodes.rotate_left(first);
@@ -264,10 +268,7 @@ pub async fn node_settings(
     let result = session.query_unpaged(statement, ()).await?;
     let damaged = |error: &dyn std::fmt::Display| {
         let text = error.to_string();
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(
-            scylla::errors::DbError::Invalid,
-            text,
-        ))
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(scylla::errors::DbError::Invalid, text))
     };
     let rows = result.into_rows_result().map_err(|error| damaged(&error))?;
     let rows = rows.rows::<(String, String)>().map_err(|error| damaged(&error))?;

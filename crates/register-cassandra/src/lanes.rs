@@ -85,8 +85,7 @@ impl Lanes {
     /// Executes the requests of a log until there are none.
     async fn run(self: Arc<Self>, log: LogId) {
         let control = self.state().controls.remove(&log);
-        let mut writer =
-            LogWriter { cluster: &self.cluster, retirement: &self.retirement, log, control };
+        let mut writer = LogWriter { cluster: &self.cluster, retirement: &self.retirement, log, control };
         while let Some(group) = self.next_group(log, writer.control) {
             match group {
                 Group::Trim(Request::Trim { through, response, permit }) => {
@@ -126,7 +125,9 @@ impl Lanes {
     fn next_group(&self, log: LogId, control: Option<Control>) -> Option<Group> {
         let mut state = self.state();
         let queue = state.queues.get_mut(&log)?;
-        if let Some(trim @ Request::Trim { .. }) = queue.pop_front_if(|next| matches!(next, Request::Trim { .. })) {
+        if let Some(trim @ Request::Trim { .. }) =
+            queue.pop_front_if(|next| matches!(next, Request::Trim { .. }))
+        {
             return Some(Group::Trim(trim));
         }
         let (mut count, mut bytes) = (0, 0);

@@ -29,7 +29,11 @@ fn unsafe_setting(settings: &HashMap<String, String>, accept_periodic_sync: bool
     } else if get("paxos_state_purging") != "repaired" {
         ("paxos_state_purging", "repaired", "otherwise a node forgets what it has accepted after a time")
     } else if !is_synced && !accept_periodic_sync {
-        ("commitlog_sync", "batch or group", "a power failure loses acknowledged writes and promises of Paxos")
+        (
+            "commitlog_sync",
+            "batch or group",
+            "a power failure loses acknowledged writes and promises of Paxos",
+        )
     } else {
         return None;
     };
@@ -72,7 +76,8 @@ mod tests {
 
     #[test]
     fn unsafe_settings_are_named() {
-        let safe = [("commitlog_sync", "batch"), ("paxos_variant", "v2"), ("paxos_state_purging", "repaired")];
+        let safe =
+            [("commitlog_sync", "batch"), ("paxos_variant", "v2"), ("paxos_state_purging", "repaired")];
         let with = |changed: &str, value: &str| -> HashMap<String, String> {
             let choose = |(name, safe): (&str, &str)| {
                 (name.to_owned(), if name == changed { value } else { safe }.to_owned())

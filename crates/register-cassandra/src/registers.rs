@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use jeton_register::{
-    Admission, Admitted, Batch, Blob, Error, Extent, LogId, LogKind, Registers, Slot, WritePermit, WriteResult,
+    Admission, Admitted, Batch, Blob, Error, Extent, LogId, LogKind, Registers, Slot, WritePermit,
+    WriteResult,
 };
 use jeton_wal::spawn_aborting;
 use tokio::runtime::{Builder, Handle};
@@ -124,6 +125,15 @@ impl CassandraRegisters {
         self.parts.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The blobs whose names begin with `prefix`, in the order of their names.
+    pub fn blobs(
+        &self,
+        prefix: &str,
+    ) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send + use<> {
+        let prefix = prefix.to_owned();
+        self.start_request(move |parts| async move { blobs::list(&parts.cluster, &prefix).await })
+    }
+
     fn reserve(&self, batch: &Batch, permit: WritePermit) -> Result<WritePermit, Error> {
         let (count, bytes) = (batch.len(), batch.value_bytes());
         let admitted = permit.reserved::<Admitted>();
@@ -238,18 +248,19 @@ impl Registers for CassandraRegisters {
     }
 
     fn extent(&self, log: LogId) -> impl Future<Output = Result<Extent, Error>> + Send {
-        self.start_request(
-            move |parts| async move { reader::extent(&parts.cluster, &parts.retirement, log).await },
-        )
+        self.start_request(move |parts| async move {
+            reader::extent(&parts.cluster, &parts.retirement, log).await
+        })
     }
 
     fn trim(&self, log: LogId, through: Slot) -> impl Future<Output = Result<(), Error>> + Send {
         let (response, receiver) = oneshot::channel();
-        let admitted = self.check_nodes().and_then(|()| self.request_admission.reserve(1, 0)).map(|admitted| {
-            let permit = Permit::new(Mutex::new(WritePermit::holding(admitted)));
-            let _runtime = self.handle.enter();
-            self.parts.lanes.submit(vec![(log, Request::Trim { through, response, permit })]);
-        });
+        let admitted =
+            self.check_nodes().and_then(|()| self.request_admission.reserve(1, 0)).map(|admitted| {
+                let permit = Permit::new(Mutex::new(WritePermit::holding(admitted)));
+                let _runtime = self.handle.enter();
+                self.parts.lanes.submit(vec![(log, Request::Trim { through, response, permit })]);
+            });
         async move {
             admitted?;
             receiver.await.unwrap_or_else(|_| Err(closed()))
@@ -301,8 +312,8 @@ impl Registers for CassandraRegisters {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send {
         let (prefix, after) = (prefix.to_owned(), after.to_owned());
-        self.start_request(move |parts| async move {
-            objects::list(&parts.cluster, &prefix, &after, limit).await
-        })
+        self.start_request(
+            move |parts| async move { objects::list(&parts.cluster, &prefix, &after, limit).await },
+        )
     }
 }

@@ -82,7 +82,8 @@ impl Retirement {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + SKEW;
         let mut values = vec![big(time.as_micros() as u64)];
         values.extend(log_key(log));
-        let deleted = cluster.execute_idempotent(Place::Log(log), &cluster.statements.delete_log, values).await;
+        let deleted =
+            cluster.execute_idempotent(Place::Log(log), &cluster.statements.delete_log, values).await;
         deleted.map(drop).map_err(Failure::unavailable)
     }
 

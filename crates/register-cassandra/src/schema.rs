@@ -57,8 +57,11 @@ pub async fn create(session: &Session, keyspace: &str, replicas: u8) -> Result<(
         execute(session, &table.replacen("{}", keyspace, 1)).await?;
     }
     // Last: a creation that was interrupted is completed by the next one.
-    execute(session, &format!("INSERT INTO {keyspace}.tables_version (part, version) VALUES (0, {VERSION}) IF NOT EXISTS"))
-        .await?;
+    execute(
+        session,
+        &format!("INSERT INTO {keyspace}.tables_version (part, version) VALUES (0, {VERSION}) IF NOT EXISTS"),
+    )
+    .await?;
     check(session, keyspace).await
 }
 
@@ -68,14 +71,18 @@ async fn execute(session: &Session, text: &str) -> Result<(), OpenError> {
 
 fn refused(error: &ExecutionError) -> OpenError {
     match error {
-        ExecutionError::LastAttemptError(RequestAttemptError::DbError(_, text)) => OpenError::Refused(text.clone()),
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(_, text)) => {
+            OpenError::Refused(text.clone())
+        }
         other => OpenError::Unreachable(other.to_string()),
     }
 }
 
 /// Whether the tables exist and have this version.
 pub async fn check(session: &Session, keyspace: &str) -> Result<(), OpenError> {
-    let found = session.query_unpaged(format!("SELECT version FROM {keyspace}.tables_version WHERE part = 0"), ()).await;
+    let found = session
+        .query_unpaged(format!("SELECT version FROM {keyspace}.tables_version WHERE part = 0"), ())
+        .await;
     let result = match found {
         Ok(result) => result,
         // No keyspace, or no table.

@@ -27,6 +27,7 @@ pub struct Statements {
     pub delete_dated: PreparedStatement,
     pub put_blob: PreparedStatement,
     pub get_blob: PreparedStatement,
+    pub all_blobs: PreparedStatement,
     pub put_object: PreparedStatement,
     pub get_object: PreparedStatement,
     pub delete_object: PreparedStatement,
@@ -68,20 +69,24 @@ impl Statements {
             .await?,
             values: quorum("SELECT slot, value FROM {}.register WHERE space = ? AND log = ? AND slot IN ?")
                 .await?,
-            delete_log: quorum("DELETE FROM {}.register USING TIMESTAMP ? WHERE space = ? AND log = ?").await?,
+            delete_log: quorum("DELETE FROM {}.register USING TIMESTAMP ? WHERE space = ? AND log = ?")
+                .await?,
             retired: quorum("SELECT below FROM {}.retired WHERE space = ?").await?,
             retire: quorum("UPDATE {}.retired SET below = ? WHERE space = ? IF below = ?").await?,
             add_bucket: quorum("INSERT INTO {}.dated_bucket (space, bucket) VALUES (?, ?)").await?,
             buckets: quorum("SELECT bucket FROM {}.dated_bucket WHERE space = ? AND bucket <= ?").await?,
             delete_bucket: quorum("DELETE FROM {}.dated_bucket WHERE space = ? AND bucket = ?").await?,
             add_dated: quorum("INSERT INTO {}.dated_log (space, bucket, log) VALUES (?, ?, ?)").await?,
-            dated: quorum(
-                "SELECT log FROM {}.dated_log WHERE space = ? AND bucket = ? AND log < ? LIMIT ?",
+            dated: quorum("SELECT log FROM {}.dated_log WHERE space = ? AND bucket = ? AND log < ? LIMIT ?")
+                .await?,
+            delete_dated: quorum("DELETE FROM {}.dated_log WHERE space = ? AND bucket = ? AND log <= ?")
+                .await?,
+            put_blob: quorum(
+                "UPDATE {}.named_blob SET version = ?, content = ? WHERE name = ? IF version = ?",
             )
             .await?,
-            delete_dated: quorum("DELETE FROM {}.dated_log WHERE space = ? AND bucket = ? AND log <= ?").await?,
-            put_blob: quorum("UPDATE {}.named_blob SET version = ?, content = ? WHERE name = ? IF version = ?").await?,
             get_blob: quorum("SELECT version, content FROM {}.named_blob WHERE name = ?").await?,
+            all_blobs: quorum("SELECT name, version, content FROM {}.named_blob LIMIT ?").await?,
             put_object: quorum("INSERT INTO {}.object (name, content) VALUES (?, ?)").await?,
             get_object: quorum("SELECT content FROM {}.object WHERE name = ?").await?,
             delete_object: quorum("DELETE FROM {}.object WHERE name = ?").await?,

@@ -74,7 +74,8 @@ impl<'a, R: Registers> Client<'a, R> {
     }
 
     fn failed(&self, error: &Error) {
-        let count = if matches!(error, Error::Unknown(_)) { &self.shared.unknown } else { &self.shared.refused };
+        let count =
+            if matches!(error, Error::Unknown(_)) { &self.shared.unknown } else { &self.shared.refused };
         count.fetch_add(1, Ordering::Relaxed);
         assert!(
             matches!(error, Error::Unknown(_) | Error::Unavailable(_) | Error::Busy(_)),
@@ -120,7 +121,10 @@ impl<'a, R: Registers> Client<'a, R> {
                 Ok(WriteResult::Taken(there)) => {
                     // Without an unknown outcome, the value is of another write.
                     let report = Report::Taken { slot: Slot(slot), value: there.clone() };
-                    assert!(is_uncertain || there != value, "{log} slot {slot}: {value:?} was taken by itself");
+                    assert!(
+                        is_uncertain || there != value,
+                        "{log} slot {slot}: {value:?} was taken by itself"
+                    );
                     self.next[place] = self.next[place].max(slot + 1);
                     return self.record(log, started, report);
                 }
@@ -199,7 +203,10 @@ impl<'a, R: Registers> Client<'a, R> {
                         None => break,
                     },
                     Some(Err(through)) => from = through.next(),
-                    None => anyhow::ensure!(started.elapsed() < deadline, "{log} cannot be read after {deadline:?}"),
+                    None => anyhow::ensure!(
+                        started.elapsed() < deadline,
+                        "{log} cannot be read after {deadline:?}"
+                    ),
                 }
             }
         }

@@ -17,15 +17,34 @@ use jeton_register::{LogId, Slot};
 /// What a request reported. A request without a result is in no event: it may have been executed at any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    Fresh { slot: Slot, value: Bytes },
-    Taken { slot: Slot, value: Bytes },
-    Refused { slot: Slot },
-    Gap { slot: Slot },
+    Fresh {
+        slot: Slot,
+        value: Bytes,
+    },
+    Taken {
+        slot: Slot,
+        value: Bytes,
+    },
+    Refused {
+        slot: Slot,
+    },
+    Gap {
+        slot: Slot,
+    },
     /// The registers from a slot on. Complete if the limit was not reached.
-    Read { from: Slot, registers: Vec<(Slot, Bytes)>, is_complete: bool },
+    Read {
+        from: Slot,
+        registers: Vec<(Slot, Bytes)>,
+        is_complete: bool,
+    },
     /// A read failed because of this trim point.
-    ReadTrimmed { from: Slot, through: Slot },
-    Trimmed { through: Slot },
+    ReadTrimmed {
+        from: Slot,
+        through: Slot,
+    },
+    Trimmed {
+        through: Slot,
+    },
 }
 
 /// A request with a result. The times are numbers of one counter.
@@ -80,7 +99,9 @@ fn check_log(log: LogId, events: &[&Event]) -> Vec<Violation> {
         let (reported, is_fresh): (Vec<(Slot, &Bytes)>, bool) = match &event.report {
             Report::Fresh { slot, value } => (vec![(*slot, value)], true),
             Report::Taken { slot, value } => (vec![(*slot, value)], false),
-            Report::Read { registers, .. } => (registers.iter().map(|(slot, value)| (*slot, value)).collect(), false),
+            Report::Read { registers, .. } => {
+                (registers.iter().map(|(slot, value)| (*slot, value)).collect(), false)
+            }
             _ => continue,
         };
         for (slot, value) in reported {
@@ -104,10 +125,13 @@ fn check_log(log: LogId, events: &[&Event]) -> Vec<Violation> {
         .collect();
     for event in events {
         let reported = |slot: Slot| known.get(&slot).is_some_and(|known| known.ended < event.started);
-        let trimmed = trims.iter().filter(|(ended, _)| *ended < event.started).map(|(_, through)| *through).max();
+        let trimmed =
+            trims.iter().filter(|(ended, _)| *ended < event.started).map(|(_, through)| *through).max();
         let trimmed = trimmed.unwrap_or_default();
         match &event.report {
-            Report::Fresh { slot, .. } | Report::Taken { slot, .. } | Report::Gap { slot } if *slot <= trimmed => {
+            Report::Fresh { slot, .. } | Report::Taken { slot, .. } | Report::Gap { slot }
+                if *slot <= trimmed =>
+            {
                 broken("trimmed", event, format!("the log was trimmed to {trimmed}"));
             }
             Report::Gap { slot } if slot.0 > 1 && reported(Slot(slot.0 - 1)) => {
@@ -119,7 +143,8 @@ fn check_log(log: LogId, events: &[&Event]) -> Vec<Violation> {
             Report::Read { from, registers, is_complete } => {
                 if log.kind.is_dense() {
                     let expected = (from.0..).map(Slot);
-                    if let Some((slot, _)) = expected.zip(registers).find(|(slot, (found, _))| slot != found) {
+                    if let Some((slot, _)) = expected.zip(registers).find(|(slot, (found, _))| slot != found)
+                    {
                         broken("no gap", event, format!("slot {slot} is missing"));
                     }
                 }

@@ -51,7 +51,8 @@ fn main() -> Result<()> {
         options.request_timeout = Duration::from_secs(2);
         engines.push(futures_executor::block_on(CassandraRegisters::open(&url, options))?);
     }
-    let logs = (0..4).map(LogId::stripe).chain([LogId::manifest(0), LogId::partition(1), LogId::partition(2)]);
+    let logs =
+        (0..4).map(LogId::stripe).chain([LogId::manifest(0), LogId::partition(1), LogId::partition(2)]);
     let shared = Shared {
         clock: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -83,10 +84,20 @@ fn main() -> Result<()> {
 }
 
 /// Prints what happened, and fails if a rule was broken.
-fn report(shared: &Shared, engines: &[CassandraRegisters], events: &[history::Event], faults: &[usize; 3]) -> Result<()> {
+fn report(
+    shared: &Shared,
+    engines: &[CassandraRegisters],
+    events: &[history::Event],
+    faults: &[usize; 3],
+) -> Result<()> {
     let violations = history::check(events);
     let [kills, pauses, majorities] = faults;
-    println!("{} results, {} unknown outcomes, {} refusals", events.len(), shared.unknown.load(Ordering::Relaxed), shared.refused.load(Ordering::Relaxed));
+    println!(
+        "{} results, {} unknown outcomes, {} refusals",
+        events.len(),
+        shared.unknown.load(Ordering::Relaxed),
+        shared.refused.load(Ordering::Relaxed)
+    );
     println!("{kills} kills, {pauses} pauses, {majorities} pauses of a majority");
     for log in &shared.logs {
         let extent = futures_executor::block_on(engines[0].extent(*log))?;
@@ -95,7 +106,10 @@ fn report(shared: &Shared, engines: &[CassandraRegisters], events: &[history::Ev
     for violation in violations.iter().take(20) {
         println!("VIOLATION: {violation}");
     }
-    ensure!(events.iter().any(|event| matches!(event.report, history::Report::Fresh { .. })), "nothing was written");
+    ensure!(
+        events.iter().any(|event| matches!(event.report, history::Report::Fresh { .. })),
+        "nothing was written"
+    );
     if !violations.is_empty() {
         bail!("{} violations", violations.len());
     }
@@ -110,7 +124,8 @@ fn disturb(cluster: &mut Cassandra, duration: Duration, mut rng: Rng) -> Result<
     while started.elapsed() < duration {
         thread::sleep(Duration::from_millis(500 + rng.below(3_000)));
         let node = rng.index(CASSANDRA_NODES);
-        let pause = Duration::from_millis(if rng.percent(50) { rng.below(500) } else { 2_000 + rng.below(4_000) });
+        let pause =
+            Duration::from_millis(if rng.percent(50) { rng.below(500) } else { 2_000 + rng.below(4_000) });
         match rng.below(6) {
             0 | 1 => {
                 counts[0] += 1;

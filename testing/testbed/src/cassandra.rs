@@ -219,7 +219,8 @@ impl Cassandra {
     }
 
     fn yaml(&self, node: usize) -> String {
-        let seeds: Vec<String> = (0..NODES).map(|seed| format!("{}:{}", host(seed), self.storage_port)).collect();
+        let seeds: Vec<String> =
+            (0..NODES).map(|seed| format!("{}:{}", host(seed), self.storage_port)).collect();
         let token = i128::from(i64::MIN) + node as i128 * ((1 << 64) / NODES as i128);
         let mut text = format!(
             "listen_address: {host}\nrpc_address: {host}\nstorage_port: {}\nnative_transport_port: {}\n\

@@ -1,7 +1,7 @@
 //! Engines that write the same log, each with a control row that is out of date.
 
 use jeton_register::conformance::block_on;
-use jeton_register::{Error, LogId, LogKind, Registers, Slot, WriteResult};
+use jeton_register::{Blob, Error, LogId, LogKind, Registers, Slot, WriteResult};
 
 use super::support::{Keyspace, insist, taken, write};
 
@@ -60,7 +60,8 @@ fn groups_of_many_logs_and_large_batches_are_written() {
     let engine = keyspace.open();
     let value = vec![7; 300_000];
     // More than one conditional batch for the first log.
-    let mut writes: Vec<(LogId, u64, &[u8])> = (1..=12).map(|slot| (LogId::stripe(3), slot, &value[..])).collect();
+    let mut writes: Vec<(LogId, u64, &[u8])> =
+        (1..=12).map(|slot| (LogId::stripe(3), slot, &value[..])).collect();
     writes.extend((0..40).map(|log| (LogId::stripe(100 + log), 1, &b"small"[..])));
     writes.push((LogId::stripe(4), 2, b"gap"));
     let written = write(&engine, &writes).unwrap();
@@ -87,4 +88,18 @@ fn sessions_retired_meanwhile_are_trimmed() {
         let read = block_on(engines[0].read(session(id), Slot(1), 1));
         assert_eq!(read.is_err(), id < 10, "{id}: {read:?}");
     }
+}
+
+#[test]
+fn blobs_with_a_prefix_are_listed_in_order() {
+    let Some(keyspace) = Keyspace::new() else { return };
+    let engine = keyspace.open();
+    for (version, name) in ["node-b", "other", "node-c", "node-a"].into_iter().enumerate() {
+        let blob = Blob { version: version as u64, bytes: name.into() };
+        assert_eq!(block_on(engine.put_blob(name, blob)), Ok(true));
+    }
+    let listed = block_on(engine.blobs("node-")).unwrap();
+    let listed: Vec<(&str, u64)> = listed.iter().map(|(name, blob)| (&name[..], blob.version)).collect();
+    assert_eq!(listed, [("node-a", 3), ("node-b", 0), ("node-c", 2)]);
+    assert_eq!(block_on(engine.blobs("x")), Ok(Vec::new()));
 }
