@@ -1,8 +1,8 @@
 //! `cargo xtask faults [minutes]`: runs the bank on real databases while servers and
 //! databases are killed at every failpoint and connections are cut.
 //!
-//! `cargo xtask faults registers --engine cassandra [--minutes N] [--seed N]`: runs clients of registers on a real
-//! cluster whose nodes are killed and paused, and checks their history.
+//! `cargo xtask faults registers --engine cassandra [--minutes N] [--seed N]`: runs clients of registers on a
+//! real cluster whose nodes are killed and paused, and checks their history.
 
 use anyhow::{Context, Result};
 

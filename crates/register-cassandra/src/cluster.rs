@@ -110,8 +110,8 @@ impl Cluster {
         &self.session
     }
 
-    /// The node for a request: the first replica that is connected and not avoided, in an order that the place
-    /// determines.
+    /// The node for a request: the first replica that is connected and not avoided, in an order that the
+    /// place determines.
     fn coordinator(&self, place: Place<'_>) -> Result<Arc<Node>, Failure> {
         let state = self.session.get_cluster_state();
         let mut nodes: Vec<Arc<Node>> = match place {

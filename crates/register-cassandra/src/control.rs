@@ -30,8 +30,9 @@ impl Control {
     }
 }
 
-/// What is known about a write before the next conditional batch. A slot is never below `last` later, and never
-/// above the trim point, so all but `Insert` and `Gap` hold also if the control row has changed meanwhile.
+/// What is known about a write before the next conditional batch. A slot is never below `last` later, and
+/// never above the trim point, so all but `Insert` and `Gap` hold also if the control row has changed
+/// meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Trimmed,

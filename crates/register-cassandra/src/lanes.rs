@@ -1,9 +1,9 @@
-//! The queues of the logs. The requests of a log are executed in order, in groups: a group is what arrived during
-//! the previous one. Logs do not wait for each other.
+//! The queues of the logs. The requests of a log are executed in order, in groups: a group is what arrived
+//! during the previous one. Logs do not wait for each other.
 //!
 //! Invariants, as those of `jeton_register::WriteQueue`:
-//! - *In order.* When a group fails, the writes of the log that were submitted before their callers could learn
-//!   of it are refused.
+//! - *In order.* When a group fails, the writes of the log that were submitted before their callers could
+//!   learn of it are refused.
 //! - *Nothing else.* A write that is submitted because of the failure is not refused for it.
 
 use std::collections::{HashMap, VecDeque};

@@ -11,11 +11,11 @@
 //! - *Every write is conditional.* A request that is executed late, after its caller gave it up, finds its
 //!   condition or changes nothing. Exceptions: rows of retired logs are deleted unconditionally, and objects
 //!   never change.
-//! - *Unknown outcomes are reported.* The driver repeats nothing. A conditional write that ends with a timeout,
-//!   a lost connection or an error of the server is [unknown](jeton_register::Error::Unknown), and the control
-//!   row is forgotten.
-//! - *A retirement is marked before rows are deleted*, and a write to a dated log is reported as fresh or taken
-//!   only after a read of the mark that follows it.
+//! - *Unknown outcomes are reported.* The driver repeats nothing. A conditional write that ends with a
+//!   timeout, a lost connection or an error of the server is [unknown](jeton_register::Error::Unknown), and
+//!   the control row is forgotten.
+//! - *A retirement is marked before rows are deleted*, and a write to a dated log is reported as fresh or
+//!   taken only after a read of the mark that follows it.
 //! - *Unsafe nodes are refused*, at the opening and later: with `paxos_variant` other than `v2`, with
 //!   `paxos_state_purging` other than `repaired`, or with a periodic sync of the commit log.
 //!

@@ -136,8 +136,8 @@ impl LogWriter<'_> {
         Err(Error::Busy(format!("other clients change {} all the time", self.log)))
     }
 
-    /// Changes the control row, and with it other rows, if it is the one that is known. Returns the present one
-    /// otherwise.
+    /// Changes the control row, and with it other rows, if it is the one that is known. Returns the present
+    /// one otherwise.
     async fn change(
         &self,
         before: Control,

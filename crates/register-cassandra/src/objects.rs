@@ -1,7 +1,7 @@
 //! Objects: a row with the content, and a row with the name in an ordered list.
 //!
-//! The name is listed before the content is stored, and removed after it: content that no list shows would never
-//! be deleted.
+//! The name is listed before the content is stored, and removed after it: content that no list shows would
+//! never be deleted.
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;

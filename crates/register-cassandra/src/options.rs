@@ -8,8 +8,8 @@ use std::time::Duration;
 pub struct Options {
     /// How long opening waits for a node.
     pub connect_timeout: Duration,
-    /// The timeout of a request to a node. Its outcome is then unknown. It should be above the timeouts of the
-    /// servers (`cas_contention_timeout`, `write_request_timeout`), which give a better reason.
+    /// The timeout of a request to a node. Its outcome is then unknown. It should be above the timeouts of
+    /// the servers (`cas_contention_timeout`, `write_request_timeout`), which give a better reason.
     pub request_timeout: Duration,
     /// How long a node that did not respond is used only if there is no other.
     pub avoid_for: Duration,

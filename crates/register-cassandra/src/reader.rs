@@ -1,7 +1,7 @@
 //! Reads.
 //!
-//! The registers are read before the control row: a trim that removed some of them is in the control row, which
-//! is read at `SERIAL` and so includes every trim of which any replica has deleted rows.
+//! The registers are read before the control row: a trim that removed some of them is in the control row,
+//! which is read at `SERIAL` and so includes every trim of which any replica has deleted rows.
 
 use bytes::Bytes;
 use jeton_register::{Error, Extent, LogId, Slot};

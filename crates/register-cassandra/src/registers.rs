@@ -43,8 +43,8 @@ struct Parts {
     nodes: Mutex<Result<NodeReport, OpenError>>,
 }
 
-/// Creates the keyspace with this number of copies in each datacenter, and the tables, if they are missing. To
-/// be called once, by one program: Cassandra does not agree on concurrent creations.
+/// Creates the keyspace with this number of copies in each datacenter, and the tables, if they are missing.
+/// To be called once, by one program: Cassandra does not agree on concurrent creations.
 pub async fn create_schema(url: &str, replicas: u8) -> Result<(), OpenError> {
     let address = Address::parse(url).map_err(OpenError::Url)?;
     let (sender, result) = oneshot::channel();

@@ -1,5 +1,6 @@
-//! `jeton-chaos-registers --engine cassandra --seconds N`: several clients append, claim, read and trim on a real
-//! cluster while its nodes are killed and paused. The history is checked; a violation ends with exit code 1.
+//! `jeton-chaos-registers --engine cassandra --seconds N`: several clients append, claim, read and trim on a
+//! real cluster while its nodes are killed and paused. The history is checked; a violation ends with exit
+//! code 1.
 
 mod client;
 mod history;
