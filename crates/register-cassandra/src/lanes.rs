@@ -46,7 +46,7 @@ struct State {
 
 enum Group {
     Writes(Vec<Request>),
-    Trim(Request),
+    Trim(Slot, oneshot::Sender<Result<(), Error>>, Permit),
 }
 
 impl Lanes {
@@ -88,13 +88,12 @@ impl Lanes {
         let mut writer = LogWriter { cluster: &self.cluster, retirement: &self.retirement, log, control };
         while let Some(group) = self.next_group(log, writer.control) {
             match group {
-                Group::Trim(Request::Trim { through, response, permit }) => {
+                Group::Trim(through, response, permit) => {
                     let result = writer.trim(through).await;
                     drop(permit);
                     drop(response.send(result));
                 }
                 Group::Writes(group) => self.write(&mut writer, group).await,
-                Group::Trim(Request::Write { .. }) => unreachable!("a trim is a trim"),
             }
         }
         self.ended.notify_waiters();
@@ -125,22 +124,29 @@ impl Lanes {
     fn next_group(&self, log: LogId, control: Option<Control>) -> Option<Group> {
         let mut state = self.state();
         let queue = state.queues.get_mut(&log)?;
-        if let Some(trim @ Request::Trim { .. }) =
-            queue.pop_front_if(|next| matches!(next, Request::Trim { .. }))
-        {
-            return Some(Group::Trim(trim));
-        }
         let (mut count, mut bytes) = (0, 0);
         let mut group = Vec::new();
-        while let Some(request) = queue.pop_front_if(|next| match next {
-            Request::Trim { .. } => false,
-            Request::Write { writes, .. } => {
-                count += writes.len();
-                bytes += writes.iter().map(|(_, value)| value.len()).sum::<usize>();
-                count == writes.len() || count <= GROUP_WRITES_MAX && bytes <= GROUP_BYTES_MAX
+        while let Some(request) = queue.pop_front() {
+            match request {
+                Request::Trim { through, response, permit } if group.is_empty() => {
+                    return Some(Group::Trim(through, response, permit));
+                }
+                Request::Write { writes, response, permit } => {
+                    count += writes.len();
+                    bytes += writes.iter().map(|(_, value)| value.len()).sum::<usize>();
+                    let fits = group.is_empty() || count <= GROUP_WRITES_MAX && bytes <= GROUP_BYTES_MAX;
+                    let request = Request::Write { writes, response, permit };
+                    if !fits {
+                        queue.push_front(request);
+                        break;
+                    }
+                    group.push(request);
+                }
+                trim @ Request::Trim { .. } => {
+                    queue.push_front(trim);
+                    break;
+                }
             }
-        }) {
-            group.push(request);
         }
         if !group.is_empty() {
             return Some(Group::Writes(group));

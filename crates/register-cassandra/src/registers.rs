@@ -18,6 +18,7 @@ use crate::address::Address;
 use crate::cluster::{self, Cluster};
 use crate::failure::closed;
 use crate::lanes::{Lanes, Permit, Request};
+use crate::log_writer::Write;
 use crate::node_check::{self, NodeReport};
 use crate::open_error::OpenError;
 use crate::options::Options;
@@ -147,7 +148,7 @@ impl CassandraRegisters {
         self.limits().check(batch)?;
         let permit = Permit::new(Mutex::new(self.reserve(batch, permit)?));
         self.check_nodes()?;
-        let mut parts: BTreeMap<LogId, (Vec<usize>, Vec<(Slot, Bytes)>)> = BTreeMap::new();
+        let mut parts: BTreeMap<LogId, (Vec<usize>, Vec<Write>)> = BTreeMap::new();
         for (place, (log, slot, value)) in batch.iter().enumerate() {
             let (places, writes) = parts.entry(log).or_default();
             places.push(place);
