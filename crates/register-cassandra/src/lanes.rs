@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jeton_register::{Error, LogId, Slot, WritePermit, WriteResult};
+use jeton_wal::AbortOnPanic;
 use tokio::sync::{Notify, oneshot};
 
 use crate::cluster::Cluster;
@@ -84,6 +85,8 @@ impl Lanes {
 
     /// Executes the requests of a log until there are none.
     async fn run(self: Arc<Self>, log: LogId) {
+        // Without its task the lane would never respond.
+        let _guard = AbortOnPanic;
         let control = self.state().controls.remove(&log);
         let mut writer = LogWriter { cluster: &self.cluster, retirement: &self.retirement, log, control };
         while let Some(group) = self.next_group(log, writer.control) {

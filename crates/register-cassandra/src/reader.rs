@@ -18,8 +18,10 @@ const REGISTERS_MAX: usize = 65_536;
 /// The most bytes of values that one read returns, except that it always returns one register.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Registers of the first statement, which may be large.
+/// Registers of the first statement, which may be large, and of any statement: values after small ones may be
+/// large.
 const FIRST: usize = 8;
+const PAGE_MAX: usize = 128;
 
 pub async fn read(
     cluster: &Cluster,
@@ -35,7 +37,7 @@ pub async fn read(
     while registers.len() < limit && next <= Slot::MAX {
         let average = bytes / registers.len().max(1) + 1;
         let fits = if registers.is_empty() { FIRST } else { (BYTES_MAX - bytes) / average };
-        let count = (limit - registers.len()).min(fits).clamp(1, 4096);
+        let count = (limit - registers.len()).min(fits).clamp(1, PAGE_MAX);
         let [space, id] = log_key(log);
         let values = vec![space, id, big(next.0), Some(CqlValue::Int(count as i32))];
         let rows = cluster.execute_idempotent(Place::Log(log), &cluster.statements.range, values).await;
