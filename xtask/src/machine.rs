@@ -29,6 +29,16 @@ const POSTGRESQL: Need = Need {
     debian_packages: &["postgresql"],
 };
 
+/// Cassandra 5 needs it.
+const JAVA: Need = Need {
+    what: "Java 17 (`java`)",
+    is_met: || is_installed("java"),
+    debian_packages: &["openjdk-17-jre-headless"],
+};
+
+const MAVEN: Need =
+    Need { what: "Maven (`mvn`)", is_met: || is_installed("mvn"), debian_packages: &["maven"] };
+
 /// Ends servers with their parent process, even if that is killed.
 const SETPRIV: Need =
     Need { what: "`setpriv`", is_met: || is_installed("setpriv"), debian_packages: &["util-linux"] };
@@ -54,6 +64,9 @@ const NEEDS: &[Need] = &[
         debian_packages: &["mariadb-server"],
     },
     SETPRIV,
+    // Cassandra, which the testbed fetches from Maven Central.
+    JAVA,
+    MAVEN,
     // The Python client is tested in a virtual environment.
     Need {
         what: "Python with venv",
@@ -68,6 +81,11 @@ const RIVALS: &[Need] = &[REDIS, POSTGRESQL, SETPRIV];
 /// Installs missing packages of the tests, or fails with their names.
 pub fn prepare() -> Result<()> {
     install("the tests need", NEEDS)
+}
+
+/// Installs what a Cassandra cluster needs, or fails with the names.
+pub fn prepare_cassandra() -> Result<()> {
+    install("Cassandra needs", &[JAVA, MAVEN, SETPRIV])
 }
 
 /// Installs missing rivals, or fails with their names.

@@ -10,6 +10,7 @@ mod jobs;
 mod machine;
 mod miri;
 mod process;
+mod services;
 mod test;
 mod tidy;
 mod verify;
@@ -52,13 +53,18 @@ const COMMANDS: &[Entry] = &[
     ),
     (
         "faults",
-        "kill servers and databases under a bank, and audit it: `faults [minutes]`",
+        "kill servers and databases under a bank, and audit it: `faults [minutes]`; or `faults registers --engine cassandra`",
         Run::WithArguments(faults::faults),
     ),
     (
         "attack",
         "attack a server in a small cgroup: `attack [minutes] [--seed N]`",
         Run::WithArguments(attack::attack),
+    ),
+    (
+        "services",
+        "run a Cassandra cluster until Ctrl-C: `services cassandra [folder]`",
+        Run::WithArguments(services::services),
     ),
     ("dist", "build the release binary, with its symbols in a file beside it", Run::Alone(dist::dist)),
     ("deny", "check licences and security advisories (needs cargo-deny)", Run::Alone(deny::deny)),

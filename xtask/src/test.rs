@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process::{cargo, debug_directory, program, root, run, target_directory};
-use crate::{faults, jobs, machine, tidy};
+use crate::{faults, jobs, machine, services, tidy};
 
 /// The features of all builds for tests: with the planted mutations, which only the tests of that name
 /// activate, so that the workspace is built once.
@@ -19,6 +19,7 @@ const FEATURES: &str = "jeton-cluster/mutations,jeton-participants/mutations,jet
 pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
+    let skipped = services::fetch_cassandra()?;
     run(&mut build_programs())?;
     let mut commands = faults::banks(faults::MINUTES);
     // What still has to be built leaves processors to the tests beside it.
@@ -28,7 +29,11 @@ pub fn test() -> Result<()> {
     commands.push(cargo(&["test", "--workspace", "--features", FEATURES, "--doc", "--jobs", "1"]));
     // Most tests use a tenth of a processor: they wait for disks, databases and timers.
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    jobs::run_all(commands, 2 * processors)
+    jobs::run_all(commands, 2 * processors)?;
+    if let Some(line) = skipped {
+        eprintln!("{line}");
+    }
+    Ok(())
 }
 
 /// Builds the programs and the tests of the workspace.

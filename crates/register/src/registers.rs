@@ -27,7 +27,7 @@ pub trait Registers: Send + Sync + 'static {
     /// Writes every register of the batch that is empty. Returns when all are durable, with results in the
     /// order of the batch.
     ///
-    /// Batches of one caller, sent one after the other, become durable in that order.
+    /// Batches of one caller that write the same log, sent one after the other, become durable in that order.
     fn write(
         &self,
         batch: Batch,

@@ -1,4 +1,5 @@
-//! Real databases for tests and benchmarks, from the system's packages: start, kill, pause and restart.
+//! Real databases for tests and benchmarks, from the system's packages and Maven Central: start, kill, pause
+//! and restart.
 //!
 //! Invariants:
 //! - No server outlives the process that started it, even if that process is killed. Exception: a PostgreSQL
@@ -6,6 +7,8 @@
 //! - All processes of a database are dead when `kill` returns, so that nothing disturbs the next start.
 //! - `start` returns when the database accepts sessions.
 
+mod cassandra;
+mod cassandra_jars;
 mod certificate;
 mod database;
 mod mariadb;
@@ -16,6 +19,7 @@ mod server;
 mod spawner;
 mod workdir;
 
+pub use cassandra::{Cassandra, Compilation, NODES as CASSANDRA_NODES};
 pub use certificate::Certificate;
 pub use database::Database;
 pub use mariadb::MariaDb;

@@ -101,7 +101,16 @@ impl Server {
     }
 
     /// Polls `ready` until it succeeds.
-    pub fn await_ready(&mut self, mut ready: impl FnMut() -> Result<()>) -> Result<()> {
+    pub fn await_ready(&mut self, ready: impl FnMut() -> Result<()>) -> Result<()> {
+        self.await_ready_within(TIMEOUT, ready)
+    }
+
+    /// As [`Server::await_ready`], with another limit.
+    pub(crate) fn await_ready_within(
+        &mut self,
+        timeout: Duration,
+        mut ready: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         let started = Instant::now();
         loop {
             let error = match ready() {
@@ -111,9 +120,9 @@ impl Server {
             if let Some(status) = self.child.try_wait()? {
                 bail!("{} ended with {status}: {}", self.name, self.log_tail());
             }
-            if started.elapsed() > TIMEOUT {
+            if started.elapsed() > timeout {
                 bail!(
-                    "{} did not become ready within {TIMEOUT:?} ({error:#}): {}",
+                    "{} did not become ready within {timeout:?} ({error:#}): {}",
                     self.name,
                     self.log_tail()
                 );

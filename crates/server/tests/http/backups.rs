@@ -85,7 +85,11 @@ fn a_backup_is_rejected_outside_the_allowed_directories() {
     let mut backup = |body: Value| client.post(BACKUP, body);
     std::fs::create_dir(root.path().join("full")).unwrap();
     std::fs::write(root.path().join("full/file"), "").unwrap();
-    for to in [root.path().join("full"), other.path().to_owned(), server.service.engine.local().unwrap().folder().join("x")] {
+    for to in [
+        root.path().join("full"),
+        other.path().to_owned(),
+        server.service.engine.local().unwrap().folder().join("x"),
+    ] {
         let problem = backup(json!({"to": to})).problem(409, "backup-target");
         assert!(problem["detail"].as_str().unwrap().contains(to.to_str().unwrap()), "{problem}");
     }
