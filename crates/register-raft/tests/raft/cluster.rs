@@ -20,13 +20,14 @@ use tempfile::TempDir;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Cluster {
-    _folder: TempDir,
     settings: Vec<Settings>,
     /// By caller and callee.
     proxies: BTreeMap<(u64, u64), Proxy>,
     members: Mutex<BTreeMap<u64, Arc<RaftRegisters>>>,
     requests: AtomicUsize,
     _network: tokio::runtime::Runtime,
+    /// Dropped last: a member aborts the process if its directory is gone.
+    _folder: TempDir,
 }
 
 impl Cluster {
