@@ -247,9 +247,9 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         }
                         // Neither filter nor session knows the batch of an id: use the latest of the
                         // partition.
-                        let vague = matches!(verdict, Ok(Verdict::ProbablySeen))
+                        let needs_latest = matches!(verdict, Ok(Verdict::ProbablySeen))
                             || matches!(operation.id(), Some(OpId::Sequenced { .. }));
-                        if vague {
+                        if needs_latest {
                             self.memory.needs_batch = self.memory.needs_batch.max(owned.batch);
                         }
                         self.response(table, verdict)

@@ -1,4 +1,5 @@
-//! The decision log: decisions in the registers that the servers share, or in a database of the request.
+//! The decision log: writes the decision of a transaction to disk, in the registers that the servers share or
+//! in a database of the request. A last agent commits its decision itself.
 
 use std::sync::Arc;
 

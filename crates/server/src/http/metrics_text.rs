@@ -117,7 +117,7 @@ fn encode_latencies(service: &Service, encoder: &mut DescriptorEncoder<'_>) -> f
 }
 
 fn encode_store(stats: &Stats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let help = "Bytes written to the log since the start";
+    let help = "Bytes of log entries, including those that were replayed at the start";
     counter(
         &mut encoder.encode_descriptor("jeton_log_bytes", help, None, MetricType::Counter)?,
         stats.logged_bytes,
