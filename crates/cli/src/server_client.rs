@@ -25,7 +25,8 @@ const HTTP: &str = "127.0.0.1:6381";
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// Address of the server, Redis protocol; several nodes of a cluster are separated by commas [default: 127.0.0.1:6380] [env: JETON_RESP]
+    /// Address of the server, Redis protocol; several nodes of a cluster are separated by commas [default:
+    /// 127.0.0.1:6380] [env: JETON_RESP]
     #[arg(long, value_name = "ADDRESS")]
     resp: Option<String>,
 

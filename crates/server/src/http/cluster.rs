@@ -151,8 +151,8 @@ pub async fn get(request: RequestContext) -> HttpResult {
 /// Gives all stripes of this node to the other nodes.
 ///
 /// Requires the right to administer the server. The node keeps serving clients, and passes their requests to
-/// the owners; stop it to replace it. It takes stripes again after a restart. Only the node itself drains: the
-/// addresses of a node are in `client_addresses` of `/v1/cluster`.
+/// the owners; stop it to replace it. It takes stripes again after a restart. A node drains only itself: its
+/// addresses are in `client_addresses` of `/v1/cluster`.
 #[utoipa::path(
     post, path = "/v1/cluster/nodes/{node}:drain", operation_id = "drainNode", tag = "cluster",
     params(("node" = String, Path, description = "The id of the node.")),

@@ -31,8 +31,8 @@ pub struct ClusterSettings {
     pub host: Option<String>,
     /// Number of stripes of a new cluster.
     pub stripes: u16,
-    /// PEM files for encrypted connections between nodes: authority, certificate of this node, its key. All of
-    /// them or none.
+    /// PEM files for encrypted connections between nodes: authority, certificate of this node, its key. All
+    /// of them or none.
     pub tls: [Option<PathBuf>; 3],
 }
 
