@@ -46,12 +46,7 @@ impl LogWriter<'_> {
         }
         let known = self.control.take();
         let mut is_inserted = false;
-        let results = self.write_all(writes, known.unwrap_or_default(), &mut is_inserted).await;
-        let results = match results {
-            // With a part of the group written, nothing but the whole outcome helps the caller.
-            Err(Error::Unavailable(text)) if is_inserted => return Err(Error::Unknown(text)),
-            other => other?,
-        };
+        let results = self.write_all(writes, known.unwrap_or_default(), &mut is_inserted).await?;
         if self.log.kind.is_dated() {
             let retired = self.retirement.includes(self.cluster, self.log).await;
             // What was inserted may be below a mark.
