@@ -85,7 +85,11 @@ fn a_backup_is_rejected_outside_the_allowed_directories() {
     let mut backup = |body: Value| client.post(BACKUP, body);
     std::fs::create_dir(root.path().join("full")).unwrap();
     std::fs::write(root.path().join("full/file"), "").unwrap();
-    for to in [root.path().join("full"), other.path().to_owned(), server.service.engine.folder().join("x")] {
+    for to in [
+        root.path().join("full"),
+        other.path().to_owned(),
+        server.service.engine.local().unwrap().folder().join("x"),
+    ] {
         let problem = backup(json!({"to": to})).problem(409, "backup-target");
         assert!(problem["detail"].as_str().unwrap().contains(to.to_str().unwrap()), "{problem}");
     }
@@ -94,7 +98,7 @@ fn a_backup_is_rejected_outside_the_allowed_directories() {
     let to = root.path().join("new");
     backup(json!({"to": to, "of": other.path()})).problem(409, "backup-target");
     assert!(!to.exists() && std::fs::read_dir(other.path()).unwrap().next().is_none(), "nothing is written");
-    let of = server.service.engine.folder().canonicalize().unwrap();
+    let of = server.service.engine.local().unwrap().folder().canonicalize().unwrap();
     backup(json!({"to": to, "of": of})).ok();
     backup(json!({"to": to})).problem(409, "backup-target");
     let done = backup(json!({"to": "relative"})).ok();
