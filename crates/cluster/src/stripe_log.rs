@@ -75,12 +75,15 @@ pub struct StripeLog<R> {
     /// The clock of the engine.
     clock: Arc<OnceLock<LogClock>>,
     proof_interval: Arc<AtomicU64>,
-    subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
+    subscribers: Subscribers,
     /// `None` before the claim, and once the log is closed.
     commands: Mutex<Option<Sender<Command>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     folder: CacheFolder,
 }
+
+/// Queues of frames that are durable.
+type Subscribers = Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>;
 
 enum Command {
     Append(Vec<u8>, Ticket),
@@ -203,7 +206,6 @@ impl<R: Registers> StripeLog<R> {
         &self.registers
     }
 
-    /// As of the time when the log was opened.
     pub(crate) fn opened(&self) -> &Chain {
         &self.opened
     }
@@ -303,7 +305,7 @@ struct WriterThread<R> {
     end: Arc<End>,
     clock: Arc<OnceLock<LogClock>>,
     proof_interval: Arc<AtomicU64>,
-    subscribers: Arc<Mutex<Vec<mpsc::Sender<(Slot, Bytes)>>>>,
+    subscribers: Subscribers,
 }
 
 impl<R: Registers> WriterThread<R> {

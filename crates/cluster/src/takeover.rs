@@ -307,9 +307,10 @@ mod tests {
             let first = |stripe| rank(stripe, nodes.iter().map(|node| NodeId(*node)))[0];
             (0..STRIPES).filter(|stripe| first(*stripe) == NodeId(3)).collect()
         };
-        let mut moved = Vec::new();
+        let mut moved: Vec<u16> = Vec::new();
         for millis in (1500..60_000).step_by(500) {
-            membership.observe(at(millis), 0, vec![heartbeat(2, 1, &[]), heartbeat(3, millis, &[])]);
+            let theirs: Vec<(u16, u64)> = moved.iter().map(|stripe| (*stripe, 2)).collect();
+            membership.observe(at(millis), 0, vec![heartbeat(2, 1, &[]), heartbeat(3, millis, &theirs)]);
             if millis < 30_000 {
                 assert!(moved.iter().all(|stripe| wanted(&[1, 2, 3]).contains(stripe)));
             }
