@@ -126,15 +126,6 @@ impl CassandraRegisters {
         self.parts.nodes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The blobs whose names begin with `prefix`, in the order of their names.
-    pub fn blobs(
-        &self,
-        prefix: &str,
-    ) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send + use<> {
-        let prefix = prefix.to_owned();
-        self.start_request(move |parts| async move { blobs::list(&parts.cluster, &prefix).await })
-    }
-
     fn reserve(&self, batch: &Batch, permit: WritePermit) -> Result<WritePermit, Error> {
         let (count, bytes) = (batch.len(), batch.value_bytes());
         let admitted = permit.reserved::<Admitted>();
@@ -287,6 +278,11 @@ impl Registers for CassandraRegisters {
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         let name = name.to_owned();
         self.start_request(move |parts| async move { blobs::get(&parts.cluster, &name).await })
+    }
+
+    fn blobs(&self, prefix: &str) -> impl Future<Output = Result<Vec<(String, Blob)>, Error>> + Send {
+        let prefix = prefix.to_owned();
+        self.start_request(move |parts| async move { blobs::list(&parts.cluster, &prefix).await })
     }
 
     fn put_object(&self, name: &str, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send {

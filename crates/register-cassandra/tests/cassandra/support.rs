@@ -30,7 +30,7 @@ impl Keyspace {
     pub fn bare() -> Option<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mut cluster = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Cassandra::is_available() {
+        if !Cassandra::is_required() {
             return None;
         }
         match cluster.as_mut() {
