@@ -14,7 +14,8 @@ pub fn services(arguments: &[String]) -> Result<()> {
     run(command.args(arguments))
 }
 
-/// Fetches what the tests with Cassandra need, if they are required. Otherwise returns a line for the summary.
+/// Fetches what the tests with Cassandra need, if they are required. Otherwise returns a line for the
+/// summary.
 pub fn fetch_cassandra() -> Result<Option<&'static str>> {
     if std::env::var_os("JETON_REQUIRE_CASSANDRA").is_none() {
         return Ok(Some("!!! SKIPPED: the tests with Cassandra: set JETON_REQUIRE_CASSANDRA=1 to run them"));

@@ -40,8 +40,8 @@ impl DurableLog {
         }
     }
 
-    /// The node has claimed the stripe. Owners before may have trimmed the log since it was opened, so what is
-    /// left is due for a checkpoint, but no reason to refuse writes.
+    /// The node has claimed the stripe. Owners before may have trimmed the log since it was opened, so what
+    /// is left is due for a checkpoint, but no reason to refuse writes.
     pub fn own(&self, claimed: &Chain) {
         *lock(&self.chain) = claimed.clone();
         let bytes = self.bytes.load(Ordering::Relaxed);

@@ -142,9 +142,10 @@ impl Cassandra {
         jars().map(drop)
     }
 
-    /// Whether the tests with Cassandra are to run: if the environment requires them, which is not the default
-    /// as long as some starts fail (docs/known-gaps.md). Otherwise a line is written to standard error, also if
-    /// the test harness captures the output. Panics if they are required and there is no Cassandra.
+    /// Whether the tests with Cassandra are to run: if the environment requires them, which is not the
+    /// default as long as some starts fail (docs/known-gaps.md). Otherwise a line is written to standard
+    /// error, also if the test harness captures the output. Panics if they are required and there is no
+    /// Cassandra.
     pub fn is_required() -> bool {
         if std::env::var_os(REQUIRED).is_some() {
             Self::prepare().expect("Cassandra is required");
