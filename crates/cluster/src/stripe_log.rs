@@ -56,7 +56,7 @@ const PROOF_INTERVAL: Duration = Duration::from_secs(10);
 const SUBSCRIBED_FRAMES_MAX: usize = 64;
 
 /// The log of a stripe in registers. It is opened by a follower, which only reads it, and written once the
-/// node has [claimed](Self::own) the stripe. A log that is deposed must be opened again.
+/// node has claimed the stripe. A log that is deposed must be opened again.
 ///
 /// The stores of a node are caches. The log is trimmed when a [checkpoint](crate::Checkpoints) in the
 /// registers contains what a node with an empty directory needs.
