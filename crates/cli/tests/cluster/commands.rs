@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::nodes::{Cluster, ask};
+use crate::nodes::{Cluster, STRIPES, ask};
 use crate::until;
 
 #[test]
@@ -26,7 +26,7 @@ fn cluster_shows_and_drains_nodes() {
     // Every owner reports its log.
     let stripes: Vec<_> =
         lines.iter().filter(|line| line.first().is_some_and(|it| it.parse::<u16>().is_ok())).collect();
-    assert_eq!(stripes.len(), 8, "{}", run.out);
+    assert_eq!(stripes.len(), STRIPES, "{}", run.out);
     assert!(stripes.iter().all(|line| line[4] != "-"), "{}", run.out);
 
     let run = cluster.run(1, &["cluster", "status", "--json"]);
@@ -58,7 +58,7 @@ fn metrics_and_info_show_the_cluster() {
         line.unwrap_or_else(|| panic!("{name} is not in:\n{text}")).parse().unwrap()
     };
     until("the node is alive", || value("jeton_cluster_nodes") == 1.0);
-    assert_eq!(value("jeton_cluster_stripes_owned"), 8.0);
+    assert_eq!(value("jeton_cluster_stripes_owned"), STRIPES as f64);
     assert_eq!(value("jeton_cluster_stripes_unowned"), 0.0);
     assert!(value("jeton_cluster_stripe_operations") >= 1.0);
     assert!(value("jeton_cluster_write_seconds{quantile=\"0.99\"}") > 0.0);

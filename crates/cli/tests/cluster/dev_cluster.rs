@@ -13,8 +13,8 @@ use crate::program::command;
 #[test]
 fn dev_cluster_runs_what_it_prints() {
     let folder = testbed::folder().unwrap();
-    // Ports from here on: two nodes need 13.
-    let port = testbed::free_address().unwrap().port().to_string();
+    // Two nodes need 13 ports from here on, below those of other tests.
+    let port = (10_000 + std::process::id() % 9_900).to_string();
     let mut child = command(&["dev-cluster", "--nodes", "2", "--port", &port])
         .env("TMPDIR", folder.path())
         .stdin(Stdio::null())

@@ -51,6 +51,9 @@ pub struct Node {
     child: Option<Child>,
 }
 
+/// So many that each of three nodes owns one: the ids of nodes are random, and so are their stripes.
+pub const STRIPES: usize = 24;
+
 pub struct Cluster {
     pub url: String,
     pub nodes: Vec<Node>,
@@ -61,8 +64,10 @@ impl Cluster {
     /// Creates the tables, starts the nodes and waits until they are ready.
     pub fn start(nodes: usize) -> Self {
         let (url, folder) = (new_database(), testbed::folder().unwrap());
-        let init = jeton(folder.path(), &["init", "--cluster", &url, "--cluster-stripes", "8"]);
-        assert_eq!((init.code, init.out.as_str()), (Some(0), "cluster: ready, 8 stripes\n"), "{}", init.err);
+        let stripes = STRIPES.to_string();
+        let init = jeton(folder.path(), &["init", "--cluster", &url, "--cluster-stripes", &stripes]);
+        let out = format!("cluster: ready, {STRIPES} stripes\n");
+        assert_eq!((init.code, &init.out), (Some(0), &out), "{}", init.err);
         let nodes = (1..=nodes).map(|number| Node::new(&folder.path().join(number.to_string()))).collect();
         let mut cluster = Self { url, nodes, _folder: folder };
         for number in 0..cluster.nodes.len() {

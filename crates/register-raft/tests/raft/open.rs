@@ -75,7 +75,7 @@ fn requests_of_an_isolated_member_name_the_reason() {
     let member = RaftRegisters::open(settings.clone()).unwrap();
     let failed = write(&member, LOG, 1, b"value").unwrap_err();
     let Error::Unavailable(why) = &failed else { panic!("{failed:?}") };
-    assert!(why.contains("it is not member 2") && why.contains("it is not member 3"), "{why}");
+    assert!(why.contains("it is not node 2") && why.contains("it is not node 3"), "{why}");
     drop(member);
     settings = cluster.settings(1);
     settings.secret = Secret::new("another secret of the tests");
@@ -92,7 +92,7 @@ fn requests_of_an_isolated_member_name_the_reason() {
     let member = RaftRegisters::open(settings).unwrap();
     let failed = write(&member, LOG, 1, b"value").unwrap_err();
     assert!(
-        matches!(&failed, Error::Unavailable(why) if why.contains("does not know member 7")),
+        matches!(&failed, Error::Unavailable(why) if why.contains("does not know node 7")),
         "{failed:?}"
     );
     assert_ne!(two_is, member.address());
