@@ -51,7 +51,7 @@ pub struct Node {
     child: Option<Child>,
 }
 
-/// So many that each of three nodes owns one: the ids of nodes are random, and so are their stripes.
+/// Enough for each of three nodes to own one: the ids of nodes are random, and so are the stripes they own.
 pub const STRIPES: usize = 24;
 
 pub struct Cluster {
