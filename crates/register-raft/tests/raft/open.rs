@@ -91,10 +91,7 @@ fn requests_of_an_isolated_member_name_the_reason() {
     settings.members[0].id = 7;
     let member = RaftRegisters::open(settings).unwrap();
     let failed = write(&member, LOG, 1, b"value").unwrap_err();
-    assert!(
-        matches!(&failed, Error::Unavailable(why) if why.contains("does not know node 7")),
-        "{failed:?}"
-    );
+    assert!(matches!(&failed, Error::Unavailable(why) if why.contains("does not know node 7")), "{failed:?}");
     assert_ne!(two_is, member.address());
 }
 
