@@ -36,7 +36,8 @@ pub fn run_all(commands: Vec<Command>, lanes: usize) -> Result<()> {
     let seconds = begun.elapsed().as_secs();
     let failed = lock(&failed);
     if failed.is_empty() {
-        println!("test result: ok. {count} programs passed; finished in {seconds} s");
+        println!("all programs succeeded in {seconds} s");
+        println!("{count} passed, 0 failed");
         return Ok(());
     }
     println!("{failed}test result: FAILED. finished in {seconds} s");
