@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::process::{cargo, program, root, run};
+use crate::process::{cargo, program, run, target_directory};
 
 /// Builds `target/release/jeton`, strips it, and prints build time and size. Debuggers find the symbols in
 /// `jeton.debug` through the link in the binary.
@@ -13,7 +13,7 @@ pub fn dist() -> Result<()> {
     let started = Instant::now();
     run(&mut cargo(&["build", "--release", "--locked", "--package", "jeton-cli"]))?;
     let seconds = started.elapsed().as_secs();
-    let folder = root().join("target/release");
+    let folder = target_directory().join("release");
     for arguments in [
         ["--only-keep-debug", "jeton", "jeton.debug"].as_slice(),
         &["--strip-all", "--add-gnu-debuglink=jeton.debug", "jeton"],
